@@ -1,0 +1,7 @@
+//! A synchronous bulkhead runtime for agent harnesses: one slow tool must not starve the rest.
+
+pub mod call;
+#[cfg(feature = "json")]
+pub mod driver;
+pub mod outcome;
+pub mod time;

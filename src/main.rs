@@ -1,0 +1,2 @@
+//! The `watertight` command.
+fn main() {}
