@@ -100,7 +100,13 @@ impl Run {
     pub fn detached(limit: Duration, cancel: CancelToken) -> Run {
         let clock = Clock::system();
         let limit_at = clock.now() + limit;
-        Run { clock, limit_at, cancel, attempt: 1, idempotency_key: None }
+        Run {
+            clock,
+            limit_at,
+            cancel,
+            attempt: 1,
+            idempotency_key: None,
+        }
     }
 
     /// What is left of the effective run limit: the partition's, or the caller's deadline if that
@@ -180,7 +186,10 @@ impl CancelToken {
     /// Blocks until it is cancelled, at most for `limit`; whether it is.
     pub fn wait(&self, limit: Duration) -> bool {
         let mut hooks = self.0.hooks.lock();
-        let _ = self.0.changed.wait_while_for(&mut hooks, |_| !self.is_cancelled(), limit);
+        let _ = self
+            .0
+            .changed
+            .wait_while_for(&mut hooks, |_| !self.is_cancelled(), limit);
         self.is_cancelled()
     }
 
@@ -202,7 +211,10 @@ impl CancelToken {
     /// Has `hook` called once when the work has not ended a grace after the cancel. It runs on the
     /// timekeeper and must not block: shut a socket down, send a signal.
     #[must_use = "dropping the guard disarms the hook"]
-    #[cfg_attr(not(feature = "json"), expect(dead_code, reason = "only drivers end work so"))]
+    #[cfg_attr(
+        not(feature = "json"),
+        expect(dead_code, reason = "only drivers end work so")
+    )]
     pub(crate) fn on_abort(&self, hook: impl FnOnce() + Send + 'static) -> HookGuard {
         self.arm(Stage::Abort, Box::new(hook))
     }
@@ -221,7 +233,11 @@ impl CancelToken {
         } else {
             hooks.of(stage).push((id, hook));
         }
-        HookGuard { token: self.clone(), stage, id }
+        HookGuard {
+            token: self.clone(),
+            stage,
+            id,
+        }
     }
 
     /// Marks it cancelled and wakes whoever waits; the hooks are the caller's to run. Never blocks.
@@ -251,7 +267,9 @@ impl Hooks {
 
 impl fmt::Debug for CancelToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CancelToken").field(&self.is_cancelled()).finish()
+        f.debug_tuple("CancelToken")
+            .field(&self.is_cancelled())
+            .finish()
     }
 }
 
@@ -285,6 +303,8 @@ impl Drop for HookGuard {
 
 impl fmt::Debug for HookGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HookGuard").field("stage", &self.stage).finish()
+        f.debug_struct("HookGuard")
+            .field("stage", &self.stage)
+            .finish()
     }
 }

@@ -1,5 +1,6 @@
 //! A synchronous bulkhead runtime for agent harnesses: one slow tool must not starve the rest.
 
+pub mod admission;
 pub mod call;
 #[cfg(feature = "json")]
 pub mod driver;
