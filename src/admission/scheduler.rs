@@ -356,12 +356,7 @@ impl<T> Scheduler<T> {
     }
 
     fn wait(&mut self, now: Time, tenant: u32, offer: Offer<T>) -> WaiterId {
-        let waiter = Waiter {
-            until: offer.wait_until,
-            deadline: offer.deadline,
-            run_for: offer.run_for,
-            ..Waiter::new(offer.payload, tenant, self.totals.offered, now)
-        };
+        let waiter = Waiter::new(tenant, self.totals.offered, now, offer);
         let room = &mut self.room;
         let id = self.tenants.line(tenant, |line| room.join(waiter, line));
         self.settle(tenant);

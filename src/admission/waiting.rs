@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::decision::Offer;
 use crate::outcome::TimeoutClock;
 use crate::time::Time;
 
@@ -29,15 +30,15 @@ pub(super) struct Waiter<T> {
 }
 
 impl<T> Waiter<T> {
-    pub(super) fn new(payload: T, tenant: u32, arrival: u64, since: Time) -> Waiter<T> {
+    pub(super) fn new(tenant: u32, arrival: u64, since: Time, offer: Offer<T>) -> Waiter<T> {
         Waiter {
-            payload,
             tenant,
             arrival,
             since,
-            until: Time::MAX,
-            deadline: Time::MAX,
-            run_for: Duration::MAX,
+            payload: offer.payload,
+            until: offer.wait_until,
+            deadline: offer.deadline,
+            run_for: offer.run_for,
             before: None,
             after: None,
         }
