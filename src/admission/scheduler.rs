@@ -118,6 +118,7 @@ impl<T> Scheduler<T> {
         self.assert_invariants();
         let at = self.room.find(id)?;
         let waiter = self.take_waiter(at);
+        self.settle(waiter.tenant);
         self.totals.withdrawn += 1;
         self.assert_invariants();
         Some((waiter.payload, now - waiter.since))
@@ -187,12 +188,12 @@ impl<T> Scheduler<T> {
         self.slots.get(slot).home != self.tenants.get(tenant).home
     }
 
+    /// Takes a waiter out of its line. Its tenant must be settled afterwards: not in here, because
+    /// a tenant that is about to start must not be forgotten in between.
     pub(super) fn take_waiter(&mut self, at: u32) -> Waiter<T> {
         let tenant = self.room.get(at).tenant;
         let room = &mut self.room;
-        let waiter = self.tenants.line(tenant, |line| room.leave(at, line));
-        self.settle(tenant);
-        waiter
+        self.tenants.line(tenant, |line| room.leave(at, line))
     }
 
     /// Brings the order of turns up to date after a change to `tenant`.
@@ -211,6 +212,7 @@ impl<T> Scheduler<T> {
         rejection: Rejection,
         effects: &mut Effects<T>,
     ) {
+        self.settle(waiter.tenant);
         self.totals.rejected += 1;
         let busy = matches!(rejection, Rejection::Busy(_));
         let retry_after = busy.then(|| self.hint(now, self.room.len()));
