@@ -163,7 +163,7 @@ struct Hooks {
     on_abort: Vec<(u64, HookFn)>,
 }
 
-type HookFn = Box<dyn FnOnce() + Send>;
+pub(crate) type HookFn = Box<dyn FnOnce() + Send>;
 
 /// When a hook is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +196,8 @@ impl CancelToken {
     /// Cancels, and runs the hooks on this thread. Blocks for as long as they do. In a partition
     /// the runtime does this on a thread of its own.
     pub fn cancel(&self) {
-        for hook in self.trip() {
+        self.trip();
+        while let Some(hook) = self.next_hook() {
             hook();
         }
     }
@@ -240,19 +241,35 @@ impl CancelToken {
         }
     }
 
-    /// Marks it cancelled and wakes whoever waits; the hooks are the caller's to run. Never blocks.
-    pub(crate) fn trip(&self) -> Vec<impl FnOnce() + Send + use<>> {
-        let mut hooks = self.0.hooks.lock();
+    /// Marks it cancelled and wakes whoever waits; the hooks are left to [`CancelToken::next_hook`].
+    /// Never blocks.
+    pub(crate) fn trip(&self) {
+        let _hooks = self.0.hooks.lock();
         self.0.cancelled.store(true, Ordering::SeqCst);
         self.0.changed.notify_all();
-        hooks.on_cancel.drain(..).map(|(_, hook)| hook).collect()
     }
 
-    /// Takes the hooks that end the work by force.
-    pub(crate) fn abort(&self) -> Vec<impl FnOnce() + Send + use<>> {
+    /// The next hook that a cancelled token has not called yet.
+    pub(crate) fn next_hook(&self) -> Option<HookFn> {
         let mut hooks = self.0.hooks.lock();
-        hooks.aborted = true;
-        hooks.on_abort.drain(..).map(|(_, hook)| hook).collect()
+        let at = hooks
+            .on_cancel
+            .len()
+            .checked_sub(1)
+            .filter(|_| self.is_cancelled())?;
+        Some(hooks.on_cancel.swap_remove(at).1)
+    }
+
+    /// Ends the work by force: calls the hooks for it on this thread.
+    pub(crate) fn abort(&self) {
+        let hooks = {
+            let mut hooks = self.0.hooks.lock();
+            hooks.aborted = true;
+            std::mem::take(&mut hooks.on_abort)
+        };
+        for (_, hook) in hooks {
+            hook();
+        }
     }
 }
 

@@ -5,4 +5,13 @@ pub mod call;
 #[cfg(feature = "json")]
 pub mod driver;
 pub mod outcome;
+mod runtime;
+pub mod telemetry;
 pub mod time;
+
+#[cfg(feature = "json")]
+pub use runtime::ToolCall;
+pub use runtime::{
+    Builder, Leftover, Partition, PartitionSpec, Permit, Runtime, ShutdownReport, SpecError,
+    Ticket, Turn,
+};

@@ -4,9 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "json")]
-use serde_json::Value;
-
 /// The end of one call: its result, and where and how long it took.
 ///
 /// Everything a harness needs to go on is in it: whether anything was [executed](Executed), and

@@ -63,6 +63,16 @@ fn saturating_nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Whether `instant` is past, or now.
+pub(crate) fn is_past(instant: Instant) -> bool {
+    Instant::now() >= instant
+}
+
+/// The instant `span` from now; none if no instant can express it.
+pub(crate) fn instant_in(span: Duration) -> Option<Instant> {
+    Instant::now().checked_add(span)
+}
+
 /// Something that sleeps until a time and must look again when a manual clock moves.
 pub(crate) trait Sleeper: Send + Sync {
     /// Wakes the sleeper so that it reads the clock anew.

@@ -162,6 +162,24 @@ impl<T> Scheduler<T> {
         self.drain(now, effects);
     }
 
+    /// Whether the call in `slot` runs and has not been answered for.
+    #[inline]
+    pub fn is_running(&self, slot: SlotId) -> bool {
+        self.slots.get(slot).state == State::Running
+    }
+
+    /// How long the call in `slot` has been running, and whether it is overdue; `None`: the slot is
+    /// not held.
+    pub fn occupant(&self, slot: SlotId, now: Time) -> Option<(Duration, bool)> {
+        let held = self.slots.get(slot);
+        let overdue = match held.state {
+            State::Running => false,
+            State::Overdue => true,
+            State::Free | State::Retired => return None,
+        };
+        Some((now - held.started, overdue))
+    }
+
     /// Whether offers are refused.
     pub fn is_closed(&self) -> bool {
         self.closed
