@@ -149,7 +149,7 @@ impl Builder {
             tools: tools::Tools::default(),
         };
         for spec in self.specs {
-            let partition = start(spec, clock.clone())?;
+            let partition = start(spec, &clock)?;
             if runtime.partitions.contains_key(partition.name()) {
                 return Err(spec_error(partition.name(), NAMED_TWICE));
             }
@@ -173,7 +173,7 @@ impl fmt::Debug for Builder {
     }
 }
 
-fn start(spec: PartitionSpec, clock: Clock) -> Result<Partition, SpecError> {
+fn start(spec: PartitionSpec, clock: &Clock) -> Result<Partition, SpecError> {
     static NEXT_ID: AtomicU64 = AtomicU64::new(0);
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let (name, workers) = (spec.shared_name(), spec.capacity());

@@ -265,11 +265,16 @@ impl Partition {
             if let Offered::Started(slot) = offered {
                 return Ok(Permit::new(Arc::clone(shared), slot, Duration::ZERO));
             }
-            self.await_permit(waiter, backstop)
+            self.await_permit(waiter, backstop, terms.attempt.max(1))
         })
     }
 
-    fn await_permit(&self, waiter: &Waiter, mut backstop: Backstop) -> Result<Permit, Outcome<()>> {
+    fn await_permit(
+        &self,
+        waiter: &Waiter,
+        mut backstop: Backstop,
+        attempt: u32,
+    ) -> Result<Permit, Outcome<()>> {
         let shared = &self.shared;
         loop {
             let until = backstop.next(shared.gate.clock());
@@ -277,7 +282,7 @@ impl Partition {
                 Some(Ok((slot, waited))) => {
                     return Ok(Permit::new(Arc::clone(shared), slot, waited));
                 }
-                Some(Err((error, timing))) => return Err(self.refused(error, timing)),
+                Some(Err((error, timing))) => return Err(self.refused(error, timing, attempt)),
                 None => {
                     let mut actions = Actions::default();
                     shared.gate.poke(&mut actions);
@@ -287,12 +292,13 @@ impl Partition {
         }
     }
 
-    fn refused(&self, error: CallError, timing: Timing) -> Outcome<()> {
+    fn refused(&self, error: CallError, timing: Timing, attempt: u32) -> Outcome<()> {
         let partition = Arc::clone(&self.shared.name);
         Outcome {
             result: Err(error),
             partition,
             tool: None,
+            attempt,
             timing,
         }
     }

@@ -28,6 +28,10 @@ pub struct Ticket<T>(State<T>);
 
 enum State<T> {
     /// Answered without ever being offered.
+    #[cfg_attr(
+        not(feature = "json"),
+        expect(dead_code, reason = "only tools are checked before")
+    )]
     Settled(Box<Outcome<T>>),
     Live(Live<T>),
     Over,
@@ -205,6 +209,7 @@ impl<T> Drop for Ticket<T> {
 fn decode<T>(outcome: Outcome<Late<T>>) -> Outcome<T> {
     outcome.with(|result| match result? {
         Late::Now(value) => Ok(value),
+        #[cfg(feature = "json")]
         Late::Decode(decode) => match catch(decode) {
             Ok(decoded) => decoded.map_err(CallError::Failed),
             Err(message) => Err(CallError::Panicked { message }),

@@ -151,10 +151,17 @@ impl Runtime {
 
     fn submit_as(&self, call: ToolCall, completed: Option<Completed>) -> Ticket<Value> {
         let ToolCall { tool, args, terms } = call;
+        let attempt = terms.attempt.max(1);
         let Some((partition, prepared)) = self.tools.get(&tool) else {
             let message = format!("there is no tool `{tool}`");
             let failure = Failure::new(FailureReason::UnknownTool, message);
-            return refuse("".into(), tool, failure.executed(Executed::No), completed);
+            return refuse(
+                attempt,
+                "".into(),
+                tool,
+                failure.executed(Executed::No),
+                completed,
+            );
         };
         match prepared.prepare(&args) {
             Ok(mut operation) => {
@@ -163,12 +170,19 @@ impl Runtime {
                 };
                 partition.submit_as(Some(tool), terms, completed, body)
             }
-            Err(failure) => refuse(Arc::clone(&partition.shared.name), tool, failure, completed),
+            Err(failure) => refuse(
+                attempt,
+                Arc::clone(&partition.shared.name),
+                tool,
+                failure,
+                completed,
+            ),
         }
     }
 }
 
 fn refuse(
+    attempt: u32,
     partition: Arc<str>,
     tool: Arc<str>,
     failure: Failure,
@@ -179,6 +193,7 @@ fn refuse(
         result,
         partition,
         tool: Some(tool),
+        attempt,
         timing: Timing::default(),
     };
     if let Some(completed) = completed {
