@@ -169,6 +169,10 @@ pub(crate) type HookFn = Box<dyn FnOnce() + Send>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Cancel,
+    #[cfg_attr(
+        not(any(feature = "http", feature = "postgres", feature = "process")),
+        allow(dead_code, reason = "only drivers end work so")
+    )]
     Abort,
 }
 

@@ -236,7 +236,7 @@ impl Partition {
     ///
     /// [`CallError::Busy`] if no slot came free in time, and [`CallError::Failed`] if the
     /// partition is closed, in an outcome that a harness can show to a model like any other.
-    pub fn permit(&self) -> Result<Permit, Outcome<()>> {
+    pub fn permit(&self) -> Result<Permit, Box<Outcome<()>>> {
         self.permit_with(Terms::default())
     }
 
@@ -245,7 +245,7 @@ impl Partition {
     /// # Errors
     ///
     /// As [`Partition::permit`], and [`CallError::Timeout`] if the deadline came first.
-    pub fn permit_with(&self, terms: Terms) -> Result<Permit, Outcome<()>> {
+    pub fn permit_with(&self, terms: Terms) -> Result<Permit, Box<Outcome<()>>> {
         thread_local! {
             static WAITER: Arc<Waiter> = Arc::default();
         }
@@ -274,7 +274,7 @@ impl Partition {
         waiter: &Waiter,
         mut backstop: Backstop,
         attempt: u32,
-    ) -> Result<Permit, Outcome<()>> {
+    ) -> Result<Permit, Box<Outcome<()>>> {
         let shared = &self.shared;
         loop {
             let until = backstop.next(shared.gate.clock());
@@ -292,15 +292,15 @@ impl Partition {
         }
     }
 
-    fn refused(&self, error: CallError, timing: Timing, attempt: u32) -> Outcome<()> {
+    fn refused(&self, error: CallError, timing: Timing, attempt: u32) -> Box<Outcome<()>> {
         let partition = Arc::clone(&self.shared.name);
-        Outcome {
+        Box::new(Outcome {
             result: Err(error),
             partition,
             tool: None,
             attempt,
             timing,
-        }
+        })
     }
 
     /// How full it is and what it has done, all at one instant. Holds the partition's lock for

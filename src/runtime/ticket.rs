@@ -5,10 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::actions::Actions;
-use super::cell::{Late, Pending, catch};
+#[cfg(feature = "json")]
+use super::cell::catch;
+use super::cell::{Late, Pending};
 use super::partition::Shared;
 use crate::admission::{Offer, WaiterId};
-use crate::outcome::{CallError, Outcome};
+#[cfg(feature = "json")]
+use crate::outcome::CallError;
+use crate::outcome::Outcome;
 use crate::time::{Clock, Time};
 
 /// A call under way. Dropping the ticket cancels the call; [`Ticket::detach`] lets it go on.
