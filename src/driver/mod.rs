@@ -17,6 +17,8 @@
 //! - **Failures say whether anything was executed**, and never carry a credential.
 
 pub mod args;
+#[cfg(all(feature = "process", unix))]
+pub mod process;
 
 use std::fmt;
 use std::sync::Arc;
