@@ -1,8 +1,11 @@
 //! A tool's command line: what is fixed in it, and what its arguments fill.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::Launcher;
+use super::environment::Environment;
+use super::launcher::Setup;
+use super::limits::Limits;
 use crate::call::Run;
 use crate::driver::args::{ArgSpec, ArgType, Args, Signature, Template, invalid};
 use crate::driver::{Operation, Response, Tool};
@@ -31,6 +34,9 @@ pub struct Command {
     stdin: Option<String>,
     declared: Vec<ArgSpec>,
     ok_exit_codes: Vec<i32>,
+    pub(super) dir: Option<PathBuf>,
+    pub(super) environment: Environment,
+    pub(super) limits: Limits,
 }
 
 impl Command {
@@ -42,6 +48,9 @@ impl Command {
             stdin: None,
             declared: Vec::new(),
             ok_exit_codes: vec![0],
+            dir: None,
+            environment: Environment::default(),
+            limits: Limits::default(),
         }
     }
 
@@ -68,27 +77,43 @@ impl Command {
         self
     }
 
-    /// Reads the templates and makes the tool.
-    pub(super) fn on(self, launcher: Arc<Launcher>) -> Result<CommandTool, String> {
-        let argv: Vec<_> = self
-            .argv
-            .iter()
-            .map(|element| Template::parse(element).map_err(|error| format!("command: {error}")))
-            .collect::<Result<_, _>>()?;
-        let Some(program) = argv.first() else {
+    /// The directory the program runs in, from the partition's. Defaults to the partition's.
+    #[must_use]
+    pub fn dir(mut self, dir: impl Into<PathBuf>) -> Command {
+        self.dir = Some(dir.into());
+        self
+    }
+
+    /// Lets more of the harness's variables through than the partition does.
+    #[must_use]
+    pub fn env_allow<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Command {
+        self.environment.allow(names);
+        self
+    }
+
+    /// Sets a variable, whatever the partition or the harness has in its place.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Command {
+        self.environment.fix(name.into(), value.into());
+        self
+    }
+
+    /// What the program may use, where it is not what the partition says.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Command {
+        self.limits = limits;
+        self
+    }
+
+    /// Reads the templates and makes the tool that runs it with `setup`.
+    pub(super) fn with(self, setup: Setup) -> Result<CommandTool, String> {
+        let argv = self.argv.iter().map(|element| template("command", element));
+        let mut argv = argv.collect::<Result<Vec<_>, _>>()?;
+        if argv.is_empty() {
             return Err("command: is empty; it needs a program".to_owned());
-        };
-        if let Some(name) = program.names().next() {
-            return Err(format!(
-                "command: the program must be fixed, not the placeholder `{{{name}}}`"
-            ));
         }
-        let program = program.fill(&Args::new(), str::to_owned);
-        if program.is_empty() || self.argv.iter().any(|element| element.contains('\0')) {
-            return Err("command: the program must not be empty, nor any element hold a NUL".into());
-        }
-        let stdin = self.stdin.as_deref().map(Template::parse).transpose();
-        let stdin = stdin.map_err(|error| format!("stdin: {error}"))?;
+        let program = program(&argv.remove(0))?;
+        let stdin = self.stdin.map(|text| template("stdin", &text)).transpose()?;
         if let Some(code) = self.ok_exit_codes.iter().find(|code| !(0..=255).contains(*code)) {
             return Err(format!("ok_exit_codes: {code} is no exit code; give 0 to 255"));
         }
@@ -96,27 +121,43 @@ impl Command {
             return Err("ok_exit_codes: is empty; leave it out for [0]".to_owned());
         }
         let signature = Signature::of(argv.iter().chain(&stdin), self.declared, ArgType::Scalar);
-        let argv = argv.into_iter().skip(1).collect();
         let ok_exit_codes = self.ok_exit_codes;
-        Ok(CommandTool {
-            launcher,
-            program,
-            argv,
-            stdin,
-            signature,
-            ok_exit_codes: ok_exit_codes.into(),
-        })
+        let fixed = Arc::new(Fixed { setup, ok_exit_codes });
+        Ok(CommandTool { fixed, program, argv, stdin, signature })
     }
+}
+
+fn template(key: &str, text: &str) -> Result<Template, String> {
+    if text.contains('\0') {
+        return Err(format!("{key}: no element may hold a NUL"));
+    }
+    Template::parse(text).map_err(|error| format!("{key}: {error}"))
+}
+
+fn program(template: &Template) -> Result<String, String> {
+    if let Some(name) = template.names().next() {
+        return Err(format!("command: the program must be fixed, not `{{{name}}}`"));
+    }
+    let program = template.fill(&Args::new(), str::to_owned);
+    if program.is_empty() {
+        return Err("command: the program must not be empty".to_owned());
+    }
+    Ok(program)
 }
 
 /// A command bound to its partition.
 pub(super) struct CommandTool {
-    launcher: Arc<Launcher>,
+    fixed: Arc<Fixed>,
     program: String,
     argv: Vec<Template>,
     stdin: Option<Template>,
     signature: Signature,
-    ok_exit_codes: Arc<[i32]>,
+}
+
+/// What is the same for all calls of a tool.
+struct Fixed {
+    setup: Setup,
+    ok_exit_codes: Vec<i32>,
 }
 
 /// A command with its arguments filled in.
@@ -153,12 +194,13 @@ impl CommandTool {
 impl Tool for CommandTool {
     fn prepare(&self, args: &Args) -> Result<Operation, Failure> {
         let invocation = self.invocation(args)?;
-        let launcher = Arc::clone(&self.launcher);
-        let ok_exit_codes = Arc::clone(&self.ok_exit_codes);
+        let fixed = Arc::clone(&self.fixed);
         Ok(Box::new(move |run: &Run| {
-            let ended = launcher.run(&invocation, run)?;
-            ended.verdict(&invocation.program, &ok_exit_codes)?;
-            Ok(Response::new(move || Ok(ended.to_json())))
+            let Fixed { setup, ok_exit_codes } = &*fixed;
+            let ended = setup.run(&invocation, run)?;
+            ended.verdict(&invocation.program, ok_exit_codes, setup.limits())?;
+            let fixed = Arc::clone(&fixed);
+            Ok(Response::new(move || Ok(ended.to_json(fixed.setup.limits()))))
         }))
     }
 }

@@ -20,11 +20,29 @@ const ALWAYS: [&str; 10] = [
 /// The names let through, and the values that are set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Environment {
-    pub(super) allowed: Vec<String>,
-    pub(super) fixed: Vec<(String, String)>,
+    allowed: Vec<String>,
+    fixed: Vec<(String, String)>,
 }
 
 impl Environment {
+    pub(super) fn allow<S: Into<String>>(&mut self, names: impl IntoIterator<Item = S>) {
+        self.allowed.extend(names.into_iter().map(Into::into));
+    }
+
+    /// Sets a variable; the last value counts.
+    pub(super) fn fix(&mut self, name: String, value: String) {
+        self.fixed.retain(|(known, _)| *known != name);
+        self.fixed.push((name, value));
+    }
+
+    /// This environment on top of `partition`'s.
+    pub(super) fn over(self, partition: &Environment) -> Environment {
+        let mut both = partition.clone();
+        both.allow(self.allowed);
+        self.fixed.into_iter().for_each(|(name, value)| both.fix(name, value));
+        both
+    }
+
     /// # Errors
     ///
     /// A name that no variable can have, or a pattern that lets everything through.
@@ -94,6 +112,11 @@ mod tests {
             fixed: vec![("LC_ALL".into(), "de_DE".into()), ("MODE".into(), "x".into())],
         };
         assert_eq!(names(&wider, &ours), ["PATH=/bin", "CI_JOB=7", "LC_ALL=de_DE", "MODE=x"]);
+        let mut tool = Environment::default();
+        tool.allow(["API_TOKEN"]);
+        tool.fix("MODE".into(), "y".into());
+        let seen = names(&tool.over(&wider), &ours);
+        assert_eq!(seen, ["PATH=/bin", "API_TOKEN=s3cret", "CI_JOB=7", "LC_ALL=de_DE", "MODE=y"]);
     }
 
     #[test]

@@ -29,10 +29,21 @@
 //!
 //! # What a result shows
 //!
-//! `{"exit_code":0,"stdout":"…","stderr":"…"}`, or `"signal":"SIGKILL"` instead of `exit_code`.
-//! Where output was left out, the text says so between its head and its tail, and
-//! `stdout_truncated` (true) and `stdout_bytes` (all that was written) are there, too; the same for
-//! `stderr`. `pipe_held_open` is true if somebody who got away still had the output open.
+//! ```json
+//! {"exit_code":0, "stdout":"…", "stderr":"…", "cpu_ms":12, "peak_memory_kib":5120, "held_by":"shim"}
+//! ```
+//!
+//! - `signal` (such as `"SIGKILL"`) stands in for `exit_code`.
+//! - Where output was left out, the text says so between its head and its tail, and
+//!   `stdout_truncated` (true) and `stdout_bytes` (all that was written) are there, too; the same
+//!   for `stderr`.
+//! - `cpu_ms` is what the program and all it began have used, `peak_memory_kib` the most that any
+//!   one of them had (the shim's own few MiB are the least it shows). Without the shim: neither.
+//!   `memory_limit_kib` is beside it if there is one.
+//! - `held_by` says what nobody could get away from: a `shim`, a `cgroup` as well, or only the
+//!   process `group`, which a program may leave.
+//! - `survivors` counts those who could not be killed; `pipe_held_open` is true if somebody who got
+//!   away still had the output open. Neither is there if all is well.
 //!
 //! A call that does not end well shows the same as its failure's evidence:
 //!
@@ -47,46 +58,67 @@
 //!
 //! # What a program gets
 //!
-//! - Its own process group, killed when the call ends, however it ends.
+//! - Its own process group. When the call ends, however it ends, so does all the program has begun:
+//!   see [`Shim`].
 //! - `/dev/null` or the text it is given as its standard input; never the harness's.
 //! - Of the harness's environment only PATH, HOME, USER, LANG, `LC_*`, TMPDIR, TERM, CARGO_HOME,
-//!   RUSTUP_HOME, RUSTUP_TOOLCHAIN and what [`Process::env_allow`] names, so that credentials stay
+//!   RUSTUP_HOME, RUSTUP_TOOLCHAIN and what [`Process::env_allow`] or [`Command::env_allow`] names, so that credentials stay
 //!   out of reach.
 
 mod capture;
+#[cfg(target_os = "linux")]
+mod cgroup;
 mod child;
 mod command;
 mod environment;
+mod launcher;
+mod limits;
 mod program;
 mod report;
+#[cfg_attr(not(target_os = "linux"), path = "shim_elsewhere.rs")]
+mod shim;
 mod stdin;
 mod supervise;
 mod wake;
 
-use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Stdio;
-use std::sync::Arc;
 use std::time::Duration;
 
-use self::child::Child;
-use self::command::Invocation;
 use self::environment::Environment;
-use self::supervise::{Bounds, Ended, Supervision};
-use self::wake::Wake;
-use super::{Sizing, Tool};
-use crate::call::Run;
-use crate::outcome::{Executed, Failure, FailureReason};
+use super::Sizing;
 
 pub use self::command::Command;
+pub use self::launcher::Launcher;
+pub use self::limits::Limits;
+pub use self::shim::shim_main;
 
 /// How the programs of one partition are run.
 #[derive(Clone, Debug)]
 pub struct Process {
     dir: PathBuf,
     environment: Environment,
-    bounds: Bounds,
+    limits: Limits,
+    shim: Shim,
+    cgroup: bool,
+    term_grace: Duration,
+}
+
+/// What stands between a call and its program, so that the program's whole tree ends with it.
+///
+/// With a shim nobody gets away: not who left the process group, nor who lost its parent, nor a
+/// daemon, and all end even if the harness itself is killed. It costs a few milliseconds a call,
+/// and it sets the [`Limits`]. Without one only the program's process group is killed, and the
+/// outcome says so: `"held_by":"group"`. Linux only; elsewhere there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Shim {
+    /// This very program, if it has called [`shim_main`], as the `watertight` command does; else
+    /// none.
+    #[default]
+    Own,
+    /// The program `watertight-shim` at this path, or another one that calls [`shim_main`].
+    At(PathBuf),
+    /// None.
+    Off,
 }
 
 impl Default for Process {
@@ -94,12 +126,10 @@ impl Default for Process {
         Process {
             dir: PathBuf::from("."),
             environment: Environment::default(),
-            bounds: Bounds {
-                output_kept: 64 * 1024,
-                output_max: 256 * 1024 * 1024,
-                term_grace: Duration::from_millis(100),
-                pipe_grace: Duration::from_millis(100),
-            },
+            limits: Limits::default(),
+            shim: Shim::default(),
+            cgroup: true,
+            term_grace: Duration::from_millis(100),
         }
     }
 }
@@ -110,8 +140,8 @@ impl Process {
         Process::default()
     }
 
-    /// The directory programs run in. Defaults to the harness's own, as it is at
-    /// [`open`](Process::open). It need not exist before the first call.
+    /// The directory programs run in. Defaults to the harness's own, as it is when the tool is
+    /// made. It need not exist before the first call.
     #[must_use]
     pub fn dir(mut self, dir: impl Into<PathBuf>) -> Process {
         self.dir = dir.into();
@@ -122,111 +152,53 @@ impl Process {
     /// Defaults to those the module's documentation lists and no others.
     #[must_use]
     pub fn env_allow<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Process {
-        self.environment.allowed.extend(names.into_iter().map(Into::into));
+        self.environment.allow(names);
         self
     }
 
     /// Sets a variable, whatever the harness has in its place.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Process {
-        self.environment.fixed.push((name.into(), value.into()));
+        self.environment.fix(name.into(), value.into());
         self
     }
 
-    /// How many bytes of each output are kept, half of them its first and half its last. Defaults
-    /// to 64 KiB; 0 keeps none and counts only.
+    /// What the programs may use. Defaults to no bounds but those of the output.
     #[must_use]
-    pub fn output_kept(mut self, bytes: usize) -> Process {
-        self.bounds.output_kept = bytes;
+    pub fn limits(mut self, limits: Limits) -> Process {
+        self.limits = limits;
         self
     }
 
-    /// How many bytes a program may write to both outputs together before it is killed. Defaults to
-    /// 256 MiB; 0 allows none.
+    /// The shim. Defaults to [`Shim::Own`].
     #[must_use]
-    pub fn output_max(mut self, bytes: u64) -> Process {
-        self.bounds.output_max = bytes;
+    pub fn shim(mut self, shim: Shim) -> Process {
+        self.shim = shim;
+        self
+    }
+
+    /// Whether the shim puts each call into a control group of its own, below the harness's, where
+    /// that may be done (control groups version 2, delegated). Defaults to yes.
+    #[must_use]
+    pub fn cgroup(mut self, wanted: bool) -> Process {
+        self.cgroup = wanted;
         self
     }
 
     /// From the SIGTERM of a cancel to SIGKILL. Defaults to 100 ms; zero kills at once.
     #[must_use]
     pub fn term_grace(mut self, grace: Duration) -> Process {
-        self.bounds.term_grace = grace;
+        self.term_grace = grace;
         self
     }
 
-    /// Reads the environment and makes what runs the partition's programs. Starts nothing.
+    /// Makes what runs the partition's programs. Starts nothing.
     ///
     /// # Errors
     ///
     /// The key that cannot be, its value and the rule, as text.
     pub fn open(self, sizing: &Sizing) -> Result<Launcher, String> {
-        self.checked().map_err(|error| format!("partition.{}.process.{error}", sizing.partition))
-    }
-
-    fn checked(self) -> Result<Launcher, String> {
-        self.environment.check()?;
-        let shown = self.dir.display();
-        if self.dir.as_os_str().as_encoded_bytes().contains(&0) {
-            return Err(format!("dir: `{shown}` must not hold a NUL"));
-        }
-        let dir =
-            std::path::absolute(&self.dir).map_err(|error| format!("dir: `{shown}`: {error}"))?;
-        let variables = self.environment.of(std::env::vars_os());
-        Ok(Launcher { dir, variables, bounds: self.bounds })
-    }
-}
-
-/// Runs the programs of one partition, each on the thread of its call.
-#[derive(Clone, Debug)]
-pub struct Launcher {
-    dir: PathBuf,
-    variables: Vec<(OsString, OsString)>,
-    bounds: Bounds,
-}
-
-impl Launcher {
-    /// The tool that runs `command`.
-    ///
-    /// # Errors
-    ///
-    /// The key of `command` that cannot be, its value and the rule, as text.
-    pub fn tool(&self, command: Command) -> Result<Arc<dyn Tool>, String> {
-        Ok(Arc::new(command.on(Arc::new(self.clone()))?))
-    }
-
-    /// Runs `invocation` to its end; blocks for as long.
-    fn run(&self, invocation: &Invocation, run: &Run) -> Result<Ended, Failure> {
-        let too_late = |reason, message| Err(Failure::new(reason, message).executed(Executed::No));
-        if run.cancel_token().is_cancelled() {
-            return too_late(FailureReason::Cancelled, "called off before it was begun");
-        }
-        if run.remaining().is_zero() {
-            return too_late(FailureReason::Limit, "no time was left to begin it");
-        }
-        let wake = Wake::arm(run.cancel_token())
-            .map_err(|error| program::not_begun(format!("no pipe for a cancel: {error}")))?;
-        let child = self.begin(invocation)?;
-        Supervision::new(run, &self.bounds, child).wait(&wake).map_err(|error| {
-            let message = format!("lost hold of `{}`: {error}", invocation.program);
-            Failure::new(FailureReason::Error, message).executed(Executed::Unknown)
-        })
-    }
-
-    fn begin(&self, invocation: &Invocation) -> Result<Child, Failure> {
-        let name = invocation.program.as_str();
-        let file = program::find(name, &self.dir, &self.variables)?;
-        let stdin = match &invocation.stdin {
-            Some(text) => stdin::holding(text)
-                .map_err(|error| program::not_begun(format!("no room for its stdin: {error}")))?
-                .into(),
-            None => Stdio::null(),
-        };
-        let mut command = std::process::Command::new(&file);
-        command.arg0(name).args(&invocation.args).current_dir(&self.dir);
-        command.env_clear().envs(self.variables.iter().map(|(name, value)| (name, value)));
-        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Child::spawn(&mut command).map_err(|error| program::explain(&error, name, &file, &self.dir))
+        let partition = &sizing.partition;
+        Launcher::new(self).map_err(|error| format!("partition.{partition}.process.{error}"))
     }
 }

@@ -6,6 +6,8 @@ use rustix::process::Signal;
 use serde_json::{Map, Value, json};
 
 use super::capture::Capture;
+use super::child::Held;
+use super::limits::Limits;
 use super::supervise::{Ended, EndedBy};
 use crate::outcome::{Executed, Failure, FailureReason};
 
@@ -18,8 +20,14 @@ impl Ended {
     /// [`FailureReason::Limit`], [`Cancelled`](FailureReason::Cancelled),
     /// [`TooLarge`](FailureReason::TooLarge), [`Signal`](FailureReason::Signal) or
     /// [`ExitCode`](FailureReason::ExitCode).
-    pub(super) fn verdict(&self, program: &str, ok_exit_codes: &[i32]) -> Result<(), Failure> {
-        let (reason, executed, message) = match (self.by, self.status.code()) {
+    pub(super) fn verdict(
+        &self,
+        program: &str,
+        ok_exit_codes: &[i32],
+        limits: &Limits,
+    ) -> Result<(), Failure> {
+        let code = self.exit.status.and_then(|status| status.code());
+        let (reason, executed, message) = match (self.by, code) {
             (EndedBy::Limit, _) => (
                 FailureReason::Limit,
                 Executed::Unknown,
@@ -39,24 +47,51 @@ impl Ended {
                 Executed::Yes,
                 format!("`{program}` ended with exit code {code}"),
             ),
-            (EndedBy::Itself, None) => (
-                FailureReason::Signal,
-                Executed::Yes,
-                format!("`{program}` was ended by {}", self.signal_name().unwrap_or_default()),
-            ),
+            (EndedBy::Itself, None) => {
+                (FailureReason::Signal, Executed::Yes, self.ended_by_signal(program, limits))
+            }
         };
-        Err(Failure::new(reason, message).executed(executed).evidence(self.to_json()))
+        let shown = self.to_json(limits);
+        Err(Failure::new(reason, message).executed(executed).evidence(shown))
     }
 
-    /// `exit_code` or `signal`, then both outputs; see the module's documentation.
-    pub(super) fn to_json(&self) -> Value {
+    fn ended_by_signal(&self, program: &str, limits: &Limits) -> String {
+        let name = self.signal_name().unwrap_or_default();
+        let why = match (name.as_str(), limits) {
+            ("SIGXCPU", Limits { cpu_seconds: Some(seconds), .. }) => {
+                format!(": its limit is {seconds} s of CPU time")
+            }
+            ("SIGXFSZ", Limits { file_size: Some(bytes), .. }) => {
+                format!(": its limit is {bytes} bytes a file")
+            }
+            _ => String::new(),
+        };
+        format!("`{program}` was ended by {name}{why}")
+    }
+
+    /// How it ended, its outputs and what it used; see the module's documentation.
+    pub(super) fn to_json(&self, limits: &Limits) -> Value {
         let mut shown = Map::new();
         match self.signal_name() {
             Some(name) => shown.insert("signal".into(), name.into()),
-            None => shown.insert("exit_code".into(), self.status.code().into()),
+            None => {
+                let code = self.exit.status.and_then(|status| status.code());
+                shown.insert("exit_code".into(), code.into())
+            }
         };
         show(&mut shown, "stdout", &self.stdout);
         show(&mut shown, "stderr", &self.stderr);
+        if let Some(usage) = self.exit.usage {
+            shown.insert("cpu_ms".into(), usage.cpu_us.div_ceil(1000).into());
+            shown.insert("peak_memory_kib".into(), usage.peak_memory_kib.into());
+        }
+        if let Some(bytes) = limits.memory {
+            shown.insert("memory_limit_kib".into(), (bytes / 1024).into());
+        }
+        shown.insert("held_by".into(), self.exit.held.as_str().into());
+        if self.exit.survivors > 0 {
+            shown.insert("survivors".into(), self.exit.survivors.into());
+        }
         if self.pipe_held_open {
             shown.insert("pipe_held_open".into(), true.into());
         }
@@ -64,7 +99,17 @@ impl Ended {
     }
 
     fn signal_name(&self) -> Option<String> {
-        self.status.signal().map(signal_name)
+        self.exit.status.and_then(|status| status.signal()).map(signal_name)
+    }
+}
+
+impl Held {
+    fn as_str(self) -> &'static str {
+        match self {
+            Held::Group => "group",
+            Held::Shim => "shim",
+            Held::Cgroup => "cgroup",
+        }
     }
 }
 

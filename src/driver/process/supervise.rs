@@ -2,16 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::process::ExitStatus;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::Signal;
 
 use super::capture::Capture;
-use super::child::Child;
+use super::child::{Exit, Leash, Loss, Pipes};
 use super::wake::{Urgency, Wake};
 use crate::call::Run;
 use crate::time::{Clock, Time};
@@ -23,6 +21,9 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 /// What one read takes: as much as a pipe holds.
 const READ_MAX: usize = 64 * 1024;
 
+/// From the child's end until its pipes are given up, if somebody who got away holds them open.
+const PIPE_GRACE: Duration = Duration::from_millis(100);
+
 /// Bounds of one call.
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
@@ -32,8 +33,11 @@ pub(super) struct Bounds {
     pub(super) output_max: u64,
     /// From SIGTERM to SIGKILL after a cancel.
     pub(super) term_grace: Duration,
-    /// From the child's end until its pipes are given up, if somebody else holds them open.
-    pub(super) pipe_grace: Duration,
+}
+
+impl Bounds {
+    pub(super) const OUTPUT_KEPT: usize = 64 * 1024;
+    pub(super) const OUTPUT_MAX: u64 = 256 * 1024 * 1024;
 }
 
 /// Who ended the child.
@@ -49,7 +53,7 @@ pub(super) enum EndedBy {
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) by: EndedBy,
-    pub(super) status: ExitStatus,
+    pub(super) exit: Exit,
     pub(super) stdout: Capture,
     pub(super) stderr: Capture,
     /// Somebody who got away still held a pipe open when it was given up.
@@ -67,7 +71,7 @@ pub(super) struct Supervision<'a> {
     run: &'a Run,
     bounds: &'a Bounds,
     clock: Clock,
-    child: Child,
+    child: Box<dyn Leash>,
     streams: [Stream; 2],
     by: EndedBy,
     kill_at: Option<Time>,
@@ -76,9 +80,14 @@ pub(super) struct Supervision<'a> {
 }
 
 impl<'a> Supervision<'a> {
-    /// Takes charge of `child`, whose pipes are not taken yet.
-    pub(super) fn new(run: &'a Run, bounds: &'a Bounds, mut child: Child) -> Supervision<'a> {
-        let streams = child.take_pipes().map(|pipe: Option<OwnedFd>| Stream {
+    /// Takes charge of `child` and its pipes.
+    pub(super) fn new(
+        run: &'a Run,
+        bounds: &'a Bounds,
+        child: Box<dyn Leash>,
+        pipes: Pipes,
+    ) -> Supervision<'a> {
+        let streams = pipes.map(|pipe| Stream {
             pipe: pipe.map(File::from),
             capture: Capture::new(bounds.output_kept),
         });
@@ -96,12 +105,21 @@ impl<'a> Supervision<'a> {
     }
 
     /// Blocks until the child has ended: by itself, or killed at the run limit, a grace after
-    /// `wake`, or when it has written too much. Whatever happens, nobody of its group is left.
+    /// `wake`, or when it has written too much. Whatever happens, nobody within reach is left.
     ///
     /// # Errors
     ///
-    /// The operating system refused to wait or to read.
-    pub(super) fn wait(mut self, wake: &Wake) -> io::Result<Ended> {
+    /// There was no child after all, or it is not known what became of it.
+    pub(super) fn wait(mut self, wake: &Wake) -> Result<Ended, Loss> {
+        self.until_ended(wake).map_err(Loss::Lost)?;
+        self.child.kill();
+        let pipe_held_open = self.drain().map_err(Loss::Lost)?;
+        let exit = self.child.finish()?;
+        let [stdout, stderr] = self.streams.map(|stream| stream.capture);
+        Ok(Ended { by: self.by, exit, stdout, stderr, pipe_held_open })
+    }
+
+    fn until_ended(&mut self, wake: &Wake) -> io::Result<()> {
         loop {
             let [stdout, stderr] = self.pipes();
             let exit = self.child.exit_watch();
@@ -110,18 +128,13 @@ impl<'a> Supervision<'a> {
             self.read(0, ready[0])?;
             self.read(1, ready[1])?;
             if (ready[2] || unwatched) && self.child.has_ended() {
-                break;
+                return Ok(());
             }
             if ready[3] {
                 self.call_off(wake.take()?);
             }
             self.enforce();
         }
-        self.child.signal(Signal::KILL);
-        let pipe_held_open = self.drain()?;
-        let status = self.child.finish()?;
-        let [stdout, stderr] = self.streams.map(|stream| stream.capture);
-        Ok(Ended { by: self.by, status, stdout, stderr, pipe_held_open })
     }
 
     fn pipes(&self) -> [Option<BorrowedFd<'_>>; 2] {
@@ -163,7 +176,7 @@ impl<'a> Supervision<'a> {
             Urgency::Cancel if self.by == EndedBy::Itself => {
                 self.by = EndedBy::Cancel;
                 self.kill_at = Some(self.clock.now() + self.bounds.term_grace);
-                self.child.signal(Signal::TERM);
+                self.child.terminate();
             }
             Urgency::Cancel => {}
             Urgency::Abort => self.kill(EndedBy::Cancel),
@@ -190,14 +203,14 @@ impl<'a> Supervision<'a> {
         }
         if !self.killed {
             self.killed = true;
-            self.child.signal(Signal::KILL);
+            self.child.kill();
         }
     }
 
     /// Reads what is left in the pipes. Blocks for the pipe grace if somebody holds one open, and
     /// tells whether somebody does.
     fn drain(&mut self) -> io::Result<bool> {
-        let until = self.clock.now() + self.bounds.pipe_grace;
+        let until = self.clock.now() + PIPE_GRACE;
         while self.streams.iter().any(|stream| stream.pipe.is_some()) {
             let left = until - self.clock.now();
             if left.is_zero() {
@@ -212,7 +225,7 @@ impl<'a> Supervision<'a> {
 }
 
 /// Blocks until one of `sources` has something to say, at most for `patience`; which of them have.
-fn readable<const N: usize>(
+pub(super) fn readable<const N: usize>(
     sources: [Option<BorrowedFd<'_>>; N],
     patience: Duration,
 ) -> io::Result<[bool; N]> {
