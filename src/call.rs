@@ -217,8 +217,8 @@ impl CancelToken {
     /// timekeeper and must not block: shut a socket down, send a signal.
     #[must_use = "dropping the guard disarms the hook"]
     #[cfg_attr(
-        not(feature = "json"),
-        expect(dead_code, reason = "only drivers end work so")
+        not(any(feature = "http", feature = "postgres", feature = "process")),
+        allow(dead_code, reason = "only drivers end work so")
     )]
     pub(crate) fn on_abort(&self, hook: impl FnOnce() + Send + 'static) -> HookGuard {
         self.arm(Stage::Abort, Box::new(hook))

@@ -19,6 +19,8 @@
 pub mod args;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(all(feature = "process", unix))]
+pub mod process;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub mod sql;
 #[cfg(feature = "sqlite")]
