@@ -4,4 +4,6 @@ pub mod call;
 #[cfg(feature = "json")]
 pub mod driver;
 pub mod outcome;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod time;
