@@ -1,18 +1,22 @@
 //! What must be equal, and what must hold, between any two steps.
 
+use std::cmp::Reverse;
+use std::fmt::Debug;
+
 use watertight::admission::{Policy, Scheduler, TenantCounts, Totals};
 
-use crate::model::{Counts, Model, State, Tenant};
+use crate::model::{Counts, Model, State};
 use crate::model_ends::{TENANTS, name_of};
 
-type Verdict = Result<(), String>;
+pub(crate) type Verdict = Result<(), String>;
 
-fn equal<T: PartialEq + std::fmt::Debug>(what: &str, theirs: T, ours: T) -> Verdict {
+/// Whether the two sides agree.
+pub(crate) fn same<T: PartialEq + Debug>(what: &str, theirs: &T, ours: &T) -> Verdict {
     if theirs == ours {
         return Ok(());
     }
     Err(format!(
-        "{what}: the scheduler says {theirs:?}, the model {ours:?}"
+        "{what}: the scheduler says {theirs:#?}, the model {ours:#?}"
     ))
 }
 
@@ -26,40 +30,48 @@ fn holds(what: &str, holds: bool) -> Verdict {
 
 /// Gauges and totals of both sides, and the identities between them.
 pub(crate) fn states(scheduler: &Scheduler<u32>, model: &Model) -> Verdict {
-    let count = |wanted: fn(State) -> bool| {
-        model.slots.iter().filter(|slot| wanted(slot.state)).count() as u32
-    };
     let gauges = scheduler.gauges();
-    equal(
-        "running",
-        gauges.running,
-        count(|state| matches!(state, State::Running { .. })),
-    )?;
-    equal(
-        "overdue",
-        gauges.overdue,
-        count(|state| matches!(state, State::Overdue { .. })),
-    )?;
-    equal("free", gauges.free, count(|state| state == State::Free))?;
-    equal("replaced", gauges.replaced, model.replaced())?;
-    equal("borrowed", gauges.borrowed, model.borrowed.len() as u32)?;
-    equal("waiting", gauges.waiting, model.waiting.len() as u32)?;
-    equal(
-        "tenants",
-        gauges.tenants,
-        model.counts.keys().filter(|&&tenant| tenant > 0).count(),
-    )?;
-    equal(
+    let count = |wanted: fn(State) -> bool| {
+        let slots = model.slots.iter();
+        slots.filter(|slot| wanted(slot.state)).count()
+    };
+    let theirs = [
+        ("running", gauges.running as usize),
+        ("overdue", gauges.overdue as usize),
+        ("free", gauges.free as usize),
+        ("replaced", gauges.replaced as usize),
+        ("borrowed", gauges.borrowed as usize),
+        ("waiting", gauges.waiting as usize),
+        ("tenants", gauges.tenants),
+    ];
+    let ours = [
+        (
+            "running",
+            count(|state| matches!(state, State::Running { .. })),
+        ),
+        (
+            "overdue",
+            count(|state| matches!(state, State::Overdue { .. })),
+        ),
+        ("free", count(|state| state == State::Free)),
+        ("replaced", model.replaced() as usize),
+        ("borrowed", model.borrowed.len()),
+        ("waiting", model.waiting.len()),
+        (
+            "tenants",
+            model.counts.keys().filter(|&&tenant| tenant > 0).count(),
+        ),
+    ];
+    same("gauges", &theirs, &ours)?;
+    same("closed", &scheduler.is_closed(), &model.closed)?;
+    same(
         "wants_reserve",
-        scheduler.wants_reserve(),
-        model.wants_reserve(),
+        &scheduler.wants_reserve(),
+        &model.wants_reserve(),
     )?;
-    equal("closed", scheduler.is_closed(), model.closed)?;
-    let sum = model
-        .counts
-        .values()
-        .fold(model.forgotten, |sum, counts| sum.and(counts));
-    equal("totals", counts(&scheduler.totals()), sum)?;
+    let known = model.counts.values();
+    let sum = known.fold(model.forgotten, |sum, counts| sum.and(counts));
+    same("totals", &counts(&scheduler.totals()), &sum)?;
 
     holds("the partition is whole", !scheduler.is_broken())?;
     let there = gauges.running + gauges.overdue + gauges.free;
@@ -86,7 +98,7 @@ fn limits(policy: &Policy, model: &Model, waiting: u32) -> Verdict {
     let occupied = model.slots.iter().filter(|slot| slot.occupied()).count() as u32;
     let most = policy.slots + policy.reserve_max + policy.replace_overdue;
     holds(
-        "never more than slots + reserve_max + replace_overdue in flight",
+        "never more than slots and spares in flight",
         occupied <= most,
     )?;
     holds("the queue is bounded", waiting <= policy.queue)?;
@@ -99,36 +111,36 @@ fn limits(policy: &Policy, model: &Model, waiting: u32) -> Verdict {
     Ok(())
 }
 
+/// What one tenant counted, holds and has waiting.
+type Share = (Counts, u32, u32);
+
 /// The busiest tenants of both sides, and all others together.
 pub(crate) fn tenants(scheduler: &Scheduler<u32>, model: &Model, most: usize) -> Verdict {
     let seen = scheduler.tenants(most);
-    let mut busiest: Vec<(Tenant, Counts)> = model.counts.iter().map(|(&t, &c)| (t, c)).collect();
-    busiest.sort_by_key(|&(tenant, counts)| (std::cmp::Reverse(counts.offered), tenant));
-    let rest = busiest.split_off(most.min(busiest.len()));
-
     let theirs = seen.busiest.iter().map(|(name, tenant)| {
         let name = name.as_ref().map_or("", |name| name.as_str());
-        (name, seen_of(tenant))
+        (name, share(tenant))
     });
-    let ours = busiest.iter().map(|&(tenant, counts)| {
+
+    let mut busiest: Vec<(&str, Share)> = Vec::new();
+    for (&tenant, &counts) in &model.counts {
         let (holding, waiting) = (model.holding(tenant), model.waiting_of(tenant));
-        (name_of(tenant), (counts, holding as u32, waiting as u32))
-    });
-    equal(
-        "busiest tenants",
-        theirs.collect::<Vec<_>>(),
-        ours.collect(),
-    )?;
-    let mut others = (model.forgotten, 0, 0);
-    for (tenant, counts) in rest {
-        others.0 = others.0.and(&counts);
-        others.1 += model.holding(tenant) as u32;
-        others.2 += model.waiting_of(tenant) as u32;
+        busiest.push((name_of(tenant), (counts, holding as u32, waiting as u32)));
     }
-    equal("the other tenants", seen_of(&seen.rest), others)
+    busiest.sort_by_key(|&(name, (counts, ..))| (Reverse(counts.offered), name));
+    let rest = busiest.split_off(most.min(busiest.len()));
+    same("busiest tenants", &theirs.collect(), &busiest)?;
+
+    let mut others = (model.forgotten, 0, 0);
+    for (_, (counts, holding, waiting)) in rest {
+        others.0 = others.0.and(&counts);
+        others.1 += holding;
+        others.2 += waiting;
+    }
+    same("the other tenants", &share(&seen.rest), &others)
 }
 
-fn seen_of(tenant: &TenantCounts) -> (Counts, u32, u32) {
+fn share(tenant: &TenantCounts) -> Share {
     (counts(&tenant.totals), tenant.holding, tenant.waiting)
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use watertight::admission::{Decision, Effects, Offer, Policy, Scheduler, SlotId, WaiterId};
 use watertight::time::Time;
 
-use crate::compare;
+use crate::compare::{self, same};
 use crate::model::{Model, Offered};
 use crate::model_ends::name_of;
 use crate::observed::{self, Observed};
@@ -242,13 +242,4 @@ impl Pair {
         let ours = self.model.withdraw(call).then_some(call);
         same("withdraw", &theirs, &ours)
     }
-}
-
-fn same<T: PartialEq + std::fmt::Debug>(what: &str, theirs: &T, ours: &T) -> Result<(), String> {
-    if theirs == ours {
-        return Ok(());
-    }
-    Err(format!(
-        "{what}: the scheduler says {theirs:#?}, the model {ours:#?}"
-    ))
 }
