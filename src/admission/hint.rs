@@ -7,17 +7,41 @@ use super::slots::State;
 use crate::time::Time;
 
 /// The most slots a hint looks at.
-const HINT_SAMPLE: usize = 64;
+const SAMPLE: usize = 64;
 
-impl<T> Scheduler<T> {
+/// What the slots promise at one moment. Made once for all hints of a step, so that a thousand
+/// waiters that expire together do not each look at every slot.
+pub(super) struct Outlook {
+    /// What is likely left of the runs under way, shortest first: of every `step`-th of them.
+    left: [Duration; SAMPLE],
+    sampled: usize,
+    step: usize,
+    occupied: usize,
+    whole_run: Duration,
+}
+
+impl Outlook {
     /// When a slot is likely free for a call with `ahead` others before it: the median of what is
     /// left of the runs under way, in order of their ends, then whole runs for those ahead who
-    /// need a second round.
-    pub(super) fn hint(&self, now: Time, ahead: u32) -> Duration {
+    /// need a second round. At least 1 ms.
+    pub(super) fn hint(&self, ahead: u32) -> Duration {
+        let ahead = ahead as usize;
+        let rounds = ahead.checked_div(self.occupied).unwrap_or(0) as u32;
+        let rank = ahead.checked_rem(self.occupied).unwrap_or(0) / self.step;
+        let next = self.left[..self.sampled].get(rank);
+        let more = self.whole_run.saturating_mul(rounds);
+        let hint = next.copied().unwrap_or_default().saturating_add(more);
+        hint.max(Duration::from_millis(1))
+    }
+}
+
+impl<T> Scheduler<T> {
+    /// What the slots promise now. A pass over the slots.
+    pub(super) fn outlook(&self, now: Time) -> Outlook {
         let runs = self.estimate.ready();
         let occupied = (self.slots.running + self.slots.overdue) as usize;
-        let step = occupied.div_ceil(HINT_SAMPLE).max(1);
-        let mut left = [Duration::ZERO; HINT_SAMPLE];
+        let step = occupied.div_ceil(SAMPLE).max(1);
+        let mut left = [Duration::ZERO; SAMPLE];
         let mut sampled = 0;
         for (slot, left) in self.slots.occupied().step_by(step).zip(&mut left) {
             let age = now - slot.started;
@@ -27,13 +51,13 @@ impl<T> Scheduler<T> {
             };
             sampled += 1;
         }
-        let left = &mut left[..sampled];
-        left.sort_unstable();
-        let ahead = ahead as usize;
-        let rounds = ahead.checked_div(occupied).unwrap_or(0) as u32;
-        let next = left.get(ahead.checked_rem(occupied).unwrap_or(0) / step);
-        let whole_run = runs.median().unwrap_or_default();
-        let hint = next.copied().unwrap_or_default() + whole_run.saturating_mul(rounds);
-        hint.max(Duration::from_millis(1))
+        left[..sampled].sort_unstable();
+        Outlook {
+            left,
+            sampled,
+            step,
+            occupied,
+            whole_run: runs.median().unwrap_or_default(),
+        }
     }
 }
