@@ -1,0 +1,5 @@
+//! The runtime's contract: the outcome table, then every kind of fault that must stay behind a
+//! wall.
+
+mod reentrancy;
+mod support;
