@@ -1,5 +1,7 @@
 //! The runtime's contract: the outcome table, then every kind of fault that must stay behind a
 //! wall.
 
+mod cancel_hooks;
 mod reentrancy;
 mod support;
+mod tickets;
