@@ -3,5 +3,6 @@
 
 mod cancel_hooks;
 mod reentrancy;
+mod shutdown;
 mod support;
 mod tickets;
