@@ -6,3 +6,5 @@ mod reentrancy;
 mod shutdown;
 mod support;
 mod tickets;
+#[cfg(feature = "json")]
+mod tools;
