@@ -1,7 +1,6 @@
 //! What a critical section decided, done after the gate is left.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::cell::Call;
@@ -111,9 +110,7 @@ impl Rest {
     fn act(self, start: impl Fn(Job), ender: impl Fn(Errand)) {
         for answer in self.answers {
             // With no ticket left, the body is dropped where it may block.
-            let detached = answer.call.about().detached.load(Ordering::Relaxed);
-            answer.call.answer(answer.error, answer.timing);
-            if detached {
+            if answer.call.answer(answer.error, answer.timing) {
                 ender(Errand::Discard(answer.call));
             }
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::actions::{Actions, Job};
-use super::cell::{About, Call, Ended};
+use super::cell::{Call, Ended};
 use super::state::{Begun, State, Waiting, cancelled};
 use super::sync::{Condvar, Mutex};
 use crate::admission::{Decision, Offer, Policy, PolicyError, SlotId, WaiterId};
@@ -135,20 +135,16 @@ impl Gate {
         });
     }
 
-    /// Notes that nobody holds a ticket any more although the call goes on.
-    pub(crate) fn detach(&self, about: &About) {
-        let _state = self.state.lock();
-        about.detached.store(true, Ordering::Relaxed);
-    }
-
-    /// The permit in `slot` is given back.
+    /// The permit in `slot` is given back; past its deadline it has been counted already.
     pub(crate) fn finish_permit(&self, slot: SlotId, actions: &mut Actions) {
         let ended = Ended {
             status: Status::Ok,
             at: self.clock.now(),
             clock: TimeoutClock::Run,
         };
-        self.finish(slot, &ended, actions);
+        if !self.finish(slot, &ended, actions) {
+            self.finish_overdue(slot, actions);
+        }
     }
 
     /// Does what is due, so that nobody depends on the timekeeper alone.

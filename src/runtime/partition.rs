@@ -107,14 +107,16 @@ impl Shared {
         let mut actions = Actions::default();
         self.gate.unsent(&job, &mut actions);
         self.act(actions);
-        job.call.discard();
     }
 
     /// Leaves to the ender what may block. If it has been stuck for so long that its queue is
-    /// full, the errand is forgotten, not run here: a leak is better than a stuck partition.
+    /// full, a hook is not called, and a body is forgotten, not dropped here: a leak is better
+    /// than a stuck partition.
     fn send_errand(&self, errand: Errand) {
-        if let Err(unsent) = self.errands.try_send(errand) {
-            std::mem::forget(unsent);
+        if let Err(unsent) = self.errands.try_send(errand)
+            && let Errand::Discard(call) = unsent.into_inner()
+        {
+            std::mem::forget(call);
         }
     }
 
@@ -190,13 +192,15 @@ impl Partition {
         let shared = &self.shared;
         let now = shared.gate.clock().now();
         let deadline = terms.deadline.map_or(Time::MAX, |deadline| now + deadline);
+        #[cfg(feature = "tracing")]
+        let body = in_span(tracing::Span::current(), body);
         let mut about = About::new(Arc::clone(&shared.name), deadline);
         about.tool = tool;
         about.attempt = terms.attempt.max(1);
         about.idempotency_key = terms.idempotency_key;
         about.lineage = lineage::current();
         let cell = Arc::new(Cell::new(about, body, completed));
-        let call: Arc<dyn Call> = Arc::<Cell<T, F>>::clone(&cell);
+        let call = Arc::clone(&cell) as Arc<dyn Call>;
         let offer = Offer {
             tenant: terms.tenant,
             run_for: shared
@@ -333,6 +337,13 @@ impl Partition {
             }
         })
     }
+}
+
+/// The same body inside `span`: a part of it, so that whatever a subscriber does on entering,
+/// leaving and closing it happens where the body runs or is dropped.
+#[cfg(feature = "tracing")]
+fn in_span<R>(span: tracing::Span, body: impl FnOnce(&Run) -> R) -> impl FnOnce(&Run) -> R {
+    move |run| span.in_scope(|| body(run))
 }
 
 impl fmt::Debug for Partition {

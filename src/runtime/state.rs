@@ -214,7 +214,8 @@ impl State {
     }
 
     /// Answers for a call that has just become overdue, and calls its work off. A call that a
-    /// worker really has is made up for by a spare slot, if there is one.
+    /// worker really has is made up for by a spare slot, if there is one; a permit, which nobody
+    /// waits for, is counted and no more.
     pub(super) fn call_off(
         &mut self,
         slot: SlotId,
@@ -222,6 +223,7 @@ impl State {
         actions: &mut Actions,
     ) {
         let Some(running) = &self.running[slot.0 as usize] else {
+            self.counts.add(&error(Executed::Unknown));
             return;
         };
         let call = Arc::clone(&running.call);

@@ -82,6 +82,9 @@ impl<T: Send + 'static> Turn<T> {
 
     /// Blocks until some call has completed, looking after those that are overdue meanwhile.
     fn next_completed(&mut self) -> usize {
+        if let Some(index) = self.completions.next() {
+            return index;
+        }
         loop {
             let until = self
                 .tickets
@@ -138,6 +141,10 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
+    fn next(&self) -> Option<usize> {
+        self.done.lock().pop_front()
+    }
+
     fn wait(&self, until: Option<std::time::Instant>) -> Option<usize> {
         let mut done = self.done.lock();
         loop {

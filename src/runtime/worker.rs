@@ -48,14 +48,18 @@ impl Shared {
                 Work::Exit => break,
             }
         }
+        // A start that was decided before the close may have been sent after it.
+        for work in inbox.try_iter() {
+            if let Work::Run(job) = work {
+                self.run(&job);
+            }
+        }
     }
 
     fn run(&self, job: &Job) {
         let about = job.call.about();
         let ended = if about.begin() {
             let _inside = lineage::enter(about.lineage.as_deref(), self.id);
-            #[cfg(feature = "tracing")]
-            let _span = about.span.enter();
             let run = Run {
                 clock: self.gate.clock().clone(),
                 limit_at: job.limit().0,
@@ -76,6 +80,8 @@ impl Shared {
         if self.gate.finish(job.slot, &ended, &mut actions) {
             job.call.publish();
         } else {
+            // The drop may block, and what the section decided for others must not wait for it.
+            self.act(std::mem::take(&mut actions));
             job.call.discard();
             self.gate.finish_overdue(job.slot, &mut actions);
         }
