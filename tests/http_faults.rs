@@ -42,7 +42,7 @@ fn whatever_lasts_ends_at_the_limit() {
     for behaviour in [
         Behaviour::Hang,
         Behaviour::DripHead { every: drip, reply: text(10) },
-        Behaviour::HangBody(text(1000)),
+        Behaviour::HangBody { framing: Framing::ContentLength, reply: text(1000) },
         Behaviour::DripBody { every: drip, reply: text(1000) },
         Behaviour::Delay(PLENTY, text(10)),
     ] {
@@ -160,7 +160,7 @@ fn a_backend_that_never_reads_ends_at_the_limit() {
     let vendor = vendor();
     vendor.set(Behaviour::NeverRead);
     let client = client(&vendor);
-    let large = json!("x".repeat(16 * 1024 * 1024));
+    let large = json!("x".repeat(8 * 1024 * 1024));
     for (request, given) in [
         (Request::get("/"), json!({})),
         (Request::post("/").body(json!("{a}")), json!({"a": large})),
@@ -229,7 +229,10 @@ fn a_refusal_shows_status_and_body_but_no_credential() {
 #[test]
 fn a_refusal_stands_although_its_body_never_ends() {
     for behaviour in [
-        Behaviour::HangBody(Reply::text("half of it").with_status(500)),
+        Behaviour::HangBody {
+            framing: Framing::ContentLength,
+            reply: Reply::text("half of it").with_status(500),
+        },
         Behaviour::Reset {
             framing: Framing::ContentLength,
             reply: Reply::text("half of it").with_status(500),

@@ -68,7 +68,7 @@ fn bodies_stop_or_break_half_way() {
         assert_eq!(answer.contains("Content-Length: 10"), framing == Framing::ContentLength);
         assert_eq!(ended, Some(ErrorKind::ConnectionReset));
     }
-    vendor.set(Behaviour::HangBody(reply.clone()));
+    vendor.set(Behaviour::HangBody { framing: Framing::ContentLength, reply: reply.clone() });
     let mut client = ask(&vendor, "/");
     let mut half = Vec::new();
     while !half.ends_with(b"01234") {
@@ -141,7 +141,7 @@ fn stopping_ends_whatever_it_does() {
         Behaviour::EndlessBody,
         Behaviour::Delay(PLENTY, Reply::default()),
         Behaviour::DripHead { every: PLENTY, reply: Reply::default() },
-        Behaviour::HangBody(Reply::default()),
+        Behaviour::HangBody { framing: Framing::ContentLength, reply: Reply::default() },
         Behaviour::Garbage,
         Behaviour::default(),
     ] {

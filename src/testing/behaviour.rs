@@ -119,7 +119,12 @@ pub enum Behaviour {
         reply: Reply,
     },
     /// Answers with the head and half of the body, and then hangs.
-    HangBody(Reply),
+    HangBody {
+        /// Whether the head says how long the body is.
+        framing: Framing,
+        /// What it answers in the end.
+        reply: Reply,
+    },
     /// Answers with the head at once and a byte of the body at a time.
     DripBody {
         /// The pause before each byte.

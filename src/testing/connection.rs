@@ -134,7 +134,7 @@ impl<'v> Connection<'v> {
                 self.drip(&reply.body, every)?;
                 self.finish(b"").map(|()| After::Keep)
             }
-            Behaviour::HangBody(reply) => self.hang_body(&reply),
+            Behaviour::HangBody { framing, reply } => self.hang_body(framing, &reply),
             Behaviour::EndlessBody => self.endless(),
             Behaviour::Reset { framing, reply } => self.reset(framing, &reply),
             Behaviour::UntilClose(reply) => {
@@ -158,9 +158,9 @@ impl<'v> Connection<'v> {
         self.finish(&bytes).map(|()| After::Keep)
     }
 
-    fn hang_body(&mut self, reply: &Reply) -> io::Result<After> {
+    fn hang_body(&mut self, framing: Framing, reply: &Reply) -> io::Result<After> {
         let (first, rest) = reply.body.split_at(reply.body.len() / 2);
-        self.write(&reply.head(Framing::ContentLength, true))?;
+        self.write(&reply.head(framing, true))?;
         self.write(first)?;
         if self.hold() == Pause::Released {
             self.finish(rest)?;
