@@ -125,7 +125,7 @@ fn a_call_cancelled_before_it_begins_sends_nothing() {
 /// connection.
 #[test]
 fn a_late_cancel_never_hits_the_next_request() {
-    const ROUNDS: u32 = 2000;
+    const ROUNDS: u32 = 1000;
     let vendor = vendor();
     let client = Http::new(vendor.url()).open(&sizing(1)).unwrap();
     let tool = client.tool(Request::get("/")).unwrap();

@@ -43,6 +43,8 @@ fn whatever_lasts_ends_at_the_limit() {
         Behaviour::Hang,
         Behaviour::DripHead { every: drip, reply: text(10) },
         Behaviour::HangBody { framing: Framing::ContentLength, reply: text(1000) },
+        Behaviour::HangBody { framing: Framing::Chunked, reply: text(1000) },
+        Behaviour::HangBody { framing: Framing::UntilClose, reply: text(1000) },
         Behaviour::DripBody { every: drip, reply: text(1000) },
         Behaviour::Delay(PLENTY, text(10)),
     ] {
@@ -57,7 +59,10 @@ fn whatever_lasts_ends_at_the_limit() {
 fn whatever_breaks_is_no_result() {
     for behaviour in [
         Behaviour::Reset { framing: Framing::ContentLength, reply: text(1000) },
+        Behaviour::Reset { framing: Framing::Chunked, reply: text(1000) },
         Behaviour::Reset { framing: Framing::UntilClose, reply: text(1000) },
+        Behaviour::CutBody { framing: Framing::ContentLength, reply: text(1000) },
+        Behaviour::CutBody { framing: Framing::Chunked, reply: text(1000) },
         Behaviour::Garbage,
         Behaviour::Close,
     ] {
@@ -73,7 +78,10 @@ fn whatever_is_endless_is_cut_at_its_cap() {
     for (behaviour, named) in [
         (Behaviour::EndlessBody, "body exceeds 1048576 bytes"),
         (Behaviour::Answer(text(1024 * 1024 + 1)), "body exceeds 1048576 bytes"),
-        (Behaviour::UntilClose(text(2 * 1024 * 1024)), "body exceeds 1048576 bytes"),
+        (
+            Behaviour::Framed(Framing::UntilClose, text(2 * 1024 * 1024)),
+            "body exceeds 1048576 bytes",
+        ),
         (Behaviour::HugeHead(100_000), "head of the answer exceeds"),
     ] {
         let (failure, _) = fail(&vendor(), behaviour, PLENTY);
@@ -89,11 +97,16 @@ fn whatever_is_endless_is_cut_at_its_cap() {
 }
 
 #[test]
-fn a_body_that_ends_with_the_connection_is_complete() {
+fn a_body_ends_by_its_own_framing() {
     let vendor = vendor();
-    vendor.set(Behaviour::UntilClose(Reply::text("all of it")));
     let tool = client(&vendor).tool(Request::get("/")).unwrap();
-    assert_eq!(call(&tool, &json!({}), PLENTY).unwrap()["body"], "all of it");
+    for framing in [Framing::ContentLength, Framing::Chunked, Framing::UntilClose] {
+        vendor.set(Behaviour::Framed(framing, Reply::text("all of it")));
+        for _ in 0..3 {
+            assert_eq!(call(&tool, &json!({}), PLENTY).unwrap()["body"], "all of it");
+        }
+    }
+    assert_eq!(vendor.counts().accepted, 3, "the connection is kept where it can be");
 }
 
 #[test]

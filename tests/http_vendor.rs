@@ -61,10 +61,17 @@ fn hung_requests_are_counted_until_released_or_given_up() {
 fn bodies_stop_or_break_half_way() {
     let vendor = Vendor::start().unwrap();
     let reply = Reply::text("0123456789");
-    for framing in [Framing::ContentLength, Framing::UntilClose] {
+    for (framing, half) in [
+        (Framing::ContentLength, "\r\n\r\n01234"),
+        (Framing::Chunked, "\r\n\r\n5\r\n01234\r\n"),
+        (Framing::UntilClose, "\r\n\r\n01234"),
+    ] {
+        vendor.set(Behaviour::CutBody { framing, reply: reply.clone() });
+        let (answer, ended) = drain(ask(&vendor, "/"));
+        assert!(answer.ends_with(half) && ended.is_none(), "{answer}");
         vendor.set(Behaviour::Reset { framing, reply: reply.clone() });
         let (answer, ended) = drain(ask(&vendor, "/"));
-        assert!(answer.ends_with("\r\n\r\n01234"), "{answer}");
+        assert!(answer.ends_with(half), "{answer}");
         assert_eq!(answer.contains("Content-Length: 10"), framing == Framing::ContentLength);
         assert_eq!(ended, Some(ErrorKind::ConnectionReset));
     }
@@ -79,7 +86,7 @@ fn bodies_stop_or_break_half_way() {
     assert_eq!(vendor.counts().in_flight, 1);
     vendor.release();
     assert_eq!(drain(client).0, "56789");
-    vendor.set(Behaviour::UntilClose(reply));
+    vendor.set(Behaviour::Framed(Framing::UntilClose, reply));
     let (answer, ended) = drain(ask(&vendor, "/"));
     assert!(answer.ends_with("0123456789") && !answer.contains("Content-Length"));
     assert_eq!(ended, None);

@@ -65,9 +65,10 @@ fn io_failure(error: &io::Error, line: &Line) -> Failure {
         return if refused { connect(message) } else { broken(message, line) };
     }
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => {
-            broken("the backend closed the connection without an answer".to_owned(), line)
-        }
+        io::ErrorKind::UnexpectedEof => broken(
+            "the backend closed the connection before its answer was complete".to_owned(),
+            line,
+        ),
         kind => broken(format!("the connection failed: {kind}"), line),
     }
 }
