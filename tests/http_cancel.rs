@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use support::{PLENTY, args, client, sizing, vendor};
 use watertight::call::{CancelToken, Run};
+use watertight::driver::Response;
 use watertight::driver::http::{Client, Http, Request};
 use watertight::outcome::{Executed, Failure, FailureReason};
 use watertight::testing::{Behaviour, Framing, Reply, Unanswered};
@@ -27,7 +28,7 @@ fn cancel(
     let run = Run::detached(PLENTY * 2, token.clone());
     let (ended, end) = mpsc::channel();
     let worker = thread::spawn(move || {
-        let result = operation(&run).and_then(|response| response.decode());
+        let result = operation(&run).and_then(Response::decode);
         ended.send((result, Instant::now())).unwrap();
     });
     begun();

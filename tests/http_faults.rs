@@ -20,7 +20,7 @@ fn text(length: usize) -> Reply {
 }
 
 /// One `GET` with a limit of `limit`; how it failed, and how long that took.
-fn fail(vendor: &Vendor, behaviour: Behaviour, limit: Duration) -> (Failure, Duration) {
+fn fail(vendor: &Vendor, behaviour: &Behaviour, limit: Duration) -> (Failure, Duration) {
     vendor.set(behaviour.clone());
     let tool = client(vendor).tool(Request::get("/x")).unwrap();
     let begun = Instant::now();
@@ -48,7 +48,7 @@ fn whatever_lasts_ends_at_the_limit() {
         Behaviour::DripBody { every: drip, reply: text(1000) },
         Behaviour::Delay(PLENTY, text(10)),
     ] {
-        let (failure, took) = fail(&vendor(), behaviour.clone(), LIMIT);
+        let (failure, took) = fail(&vendor(), &behaviour, LIMIT);
         assert_eq!(failure.reason, FailureReason::Limit, "{behaviour:?}: {}", failure.message);
         assert_eq!(failure.executed, Executed::Unknown);
         assert!(took >= LIMIT && took < LIMIT + PLENTY / 6, "{behaviour:?}: {took:?}");
@@ -66,7 +66,7 @@ fn whatever_breaks_is_no_result() {
         Behaviour::Garbage,
         Behaviour::Close,
     ] {
-        let (failure, took) = fail(&vendor(), behaviour.clone(), PLENTY);
+        let (failure, took) = fail(&vendor(), &behaviour, PLENTY);
         assert_eq!(failure.reason, FailureReason::HttpProtocol, "{behaviour:?}");
         assert_eq!(failure.executed, Executed::Unknown, "{}", failure.message);
         assert!(took < PLENTY / 2, "{behaviour:?}: {took:?}");
@@ -84,7 +84,7 @@ fn whatever_is_endless_is_cut_at_its_cap() {
         ),
         (Behaviour::HugeHead(100_000), "head of the answer exceeds"),
     ] {
-        let (failure, _) = fail(&vendor(), behaviour, PLENTY);
+        let (failure, _) = fail(&vendor(), &behaviour, PLENTY);
         assert_eq!(failure.reason, FailureReason::TooLarge);
         assert!(failure.message.contains(named), "{}", failure.message);
         assert_eq!(failure.executed, Executed::Yes);

@@ -13,9 +13,9 @@ use std::time::Duration;
 use serde_json::json;
 use support::{PLENTY, args, client, vendor};
 use watertight::call::{CancelToken, Run};
-use watertight::driver::http::Request;
+use watertight::driver::http::{Request, StreamLimits};
 use watertight::outcome::FailureReason;
-use watertight::testing::Behaviour;
+use watertight::testing::{Behaviour, Framing, Reply, Vendor};
 
 /// Descriptors, threads and resident KiB of this process.
 fn held() -> (usize, usize, usize) {
@@ -25,6 +25,25 @@ fn held() -> (usize, usize, usize) {
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     };
     (fs::read_dir("/proc/self/fd").unwrap().count(), field("Threads:"), field("VmRSS:"))
+}
+
+/// Streams dropped half-way and cancelled while nobody reads them.
+fn streams(vendor: &Vendor) {
+    let reply = Reply::text("x".repeat(2000));
+    vendor.set(Behaviour::HangBody { framing: Framing::Chunked, reply });
+    let tool = client(vendor).streaming(Request::get("/"), StreamLimits::default()).unwrap();
+    let opening = tool.prepare(&args(&json!({}))).unwrap();
+    for round in 0..200 {
+        let token = CancelToken::new();
+        let mut stream = opening.open(&Run::detached(PLENTY, token.clone())).unwrap();
+        stream.receive(&mut [0; 10]).unwrap();
+        if round % 2 == 0 {
+            token.cancel();
+        } else {
+            drop(stream);
+        }
+        assert!(vendor.wait(PLENTY, |counts| counts.connections == 0));
+    }
 }
 
 #[test]
@@ -58,6 +77,7 @@ fn a_thousand_hung_requests_leave_nothing_behind() {
             before = Some(held());
         }
     }
+    streams(&vendor);
     let (before, after) = (before.unwrap(), held());
     // The vendor counts a connection as gone just before its thread is.
     assert!(after.0 <= before.0, "descriptors: {before:?} {after:?}");

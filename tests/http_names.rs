@@ -23,6 +23,7 @@ use watertight::testing::{Unanswered, refused_addr};
 const LIMIT: Duration = Duration::from_millis(250);
 
 type Found = io::Result<Vec<SocketAddr>>;
+type Answer = fn(SocketAddr) -> Found;
 
 /// A tool of `http://vendor.test`, whose address `look_up` says, and how often it was asked.
 fn named(
@@ -83,7 +84,7 @@ fn the_systems_resolver_is_the_default() {
 fn a_name_without_an_address_fails_and_is_asked_for_again() {
     let vendor = vendor();
     let addr = vendor.addr();
-    let answers: Mutex<Vec<fn(SocketAddr) -> Found>> = Mutex::new(vec![
+    let answers: Mutex<Vec<Answer>> = Mutex::new(vec![
         |addr| Ok(vec![addr]),
         |_| panic!("a resolver's own fault"),
         |_| Ok(Vec::new()),

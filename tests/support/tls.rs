@@ -167,7 +167,7 @@ impl Shared {
             let answer = *self.answer.lock();
             match answer {
                 Answer::Whole => {
-                    tls.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?
+                    tls.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
                 }
                 Answer::Hang => {
                     io::copy(&mut tls, &mut io::sink())?;

@@ -9,6 +9,8 @@ use ureq::http::header::HeaderMap;
 use super::exchange::exchange;
 use super::origin::Origin;
 use super::request::{Plan, Request};
+use super::stream::{StreamLimits, StreamTool};
+use super::watch::Watch;
 use crate::call::Run;
 use crate::driver::{Args, Operation, Tool};
 use crate::outcome::Failure;
@@ -25,6 +27,7 @@ pub(super) struct Partition {
     pub(super) prefix: String,
     pub(super) headers: HeaderMap,
     pub(super) body_max: u64,
+    pub(super) watch: Arc<Watch>,
 }
 
 impl Client {
@@ -40,6 +43,21 @@ impl Client {
     pub fn tool(&self, request: Request) -> Result<Arc<dyn Tool>, String> {
         let plan = Arc::new(request.plan(&self.0.prefix)?);
         Ok(Arc::new(HttpTool { partition: Arc::clone(&self.0), plan }))
+    }
+
+    /// The tool that sends `request` and whose answer is read while it comes, within `limits`.
+    ///
+    /// # Errors
+    ///
+    /// The key that is wrong and the rule it breaks.
+    pub fn streaming(&self, request: Request, limits: StreamLimits) -> Result<StreamTool, String> {
+        for (key, limit) in [("silence_max", limits.silence_max), ("idle_max", limits.idle_max)] {
+            if limit.is_zero() {
+                return Err(format!("`{key}`: must be above zero"));
+            }
+        }
+        let plan = request.plan(&self.0.prefix)?;
+        Ok(StreamTool::new(Arc::clone(&self.0), plan, limits))
     }
 }
 

@@ -38,17 +38,23 @@
 mod answer;
 mod body;
 mod client;
+mod events;
 mod exchange;
 mod failure;
 mod line;
+mod open_body;
 mod origin;
 mod request;
 mod resolve;
 mod settings;
+mod stream;
 mod tls;
+mod watch;
 mod wire;
 
 pub use self::client::Client;
+pub use self::events::{Event, Events};
 pub use self::request::Request;
 pub use self::settings::Http;
+pub use self::stream::{Opening, Stream, StreamLimits, StreamTool};
 pub use self::tls::Tls;

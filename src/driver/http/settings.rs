@@ -15,6 +15,7 @@ use super::origin::Origin;
 use super::request::{header_name, header_value};
 use super::resolve::{LookUp, Names, system};
 use super::tls::Tls;
+use super::watch::Watch;
 use super::wire::{Connected, WireConnector};
 use crate::driver::Sizing;
 use crate::time::Clock;
@@ -136,6 +137,7 @@ impl Http {
             prefix,
             headers,
             body_max: self.body_max,
+            watch: Arc::new(Watch::new(format!("{}-streams", sizing.partition))),
         }))
     }
 }
