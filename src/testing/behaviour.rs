@@ -60,14 +60,18 @@ impl Reply {
         reply
     }
 
-    /// The head up to the empty line, with the body's length or without any framing.
+    /// The head up to the empty line.
     pub(super) fn head(&self, framing: Framing, close: bool) -> Vec<u8> {
         let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, phrase(self.status));
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        if framing == Framing::ContentLength {
-            head.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
+        match framing {
+            Framing::ContentLength => {
+                head.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
+            }
+            Framing::Chunked => head.push_str("Transfer-Encoding: chunked\r\n"),
+            Framing::UntilClose => {}
         }
         if close || framing == Framing::UntilClose {
             head.push_str("Connection: close\r\n");
@@ -75,6 +79,23 @@ impl Reply {
         head.push_str("\r\n");
         head.into_bytes()
     }
+
+    /// The two halves of the body as they are sent.
+    pub(super) fn halves(&self, framing: Framing) -> (Vec<u8>, Vec<u8>) {
+        let (first, rest) = self.body.split_at(self.body.len() / 2);
+        match framing {
+            Framing::ContentLength | Framing::UntilClose => (first.to_vec(), rest.to_vec()),
+            Framing::Chunked => (chunk(first), [chunk(rest), b"0\r\n\r\n".to_vec()].concat()),
+        }
+    }
+}
+
+fn chunk(bytes: &[u8]) -> Vec<u8> {
+    // An empty one would be the end.
+    if bytes.is_empty() {
+        return Vec::new();
+    }
+    [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
 }
 
 impl Default for Reply {
@@ -99,6 +120,8 @@ fn phrase(status: u16) -> &'static str {
 pub enum Framing {
     /// By its `Content-Length`.
     ContentLength,
+    /// By the last of its chunks.
+    Chunked,
     /// By the end of the connection.
     UntilClose,
 }
@@ -123,7 +146,12 @@ pub enum Behaviour {
         reply: Reply,
     },
     /// Answers with the head and half of the body, and then hangs.
-    HangBody(Reply),
+    HangBody {
+        /// How the client can tell where the body ends.
+        framing: Framing,
+        /// What it answers in the end.
+        reply: Reply,
+    },
     /// Answers with the head at once and a byte of the body at a time.
     DripBody {
         /// The pause before each byte.
@@ -135,13 +163,20 @@ pub enum Behaviour {
     EndlessBody,
     /// Answers with the head and half of the body, and then resets the connection.
     Reset {
-        /// Whether the head says how long the body is.
+        /// How the client can tell where the body ends.
         framing: Framing,
         /// What it would have answered.
         reply: Reply,
     },
-    /// Answers with a body that only the end of the connection delimits.
-    UntilClose(Reply),
+    /// Answers with the head and half of the body, and then closes the connection.
+    CutBody {
+        /// How the client can tell where the body ends.
+        framing: Framing,
+        /// What it would have answered.
+        reply: Reply,
+    },
+    /// Answers with a body of another framing than `Content-Length`.
+    Framed(Framing, Reply),
     /// Answers, and closes the connection although it said it would keep it.
     AnswerThenClose(Reply),
     /// Answers with bytes that are not HTTP, and keeps the connection open.

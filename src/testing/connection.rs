@@ -21,6 +21,10 @@ pub(super) struct Connection<'v> {
     input: Vec<u8>,
     /// How many releases there had been when the request, or else the connection, came.
     generation: u64,
+    /// Whether the request wants the head of an answer only.
+    head_only: bool,
+    /// Whether the request wants the connection closed behind the answer.
+    close: bool,
     client_gone: bool,
 }
 
@@ -43,13 +47,14 @@ enum Pause {
 
 impl<'v> Connection<'v> {
     pub(super) fn new(vendor: &'v Shared, id: u64, stream: Arc<TcpStream>) -> Connection<'v> {
-        let generation = vendor.generation();
         Connection {
             vendor,
             id,
             stream,
             input: Vec::new(),
-            generation,
+            generation: vendor.generation(),
+            head_only: false,
+            close: false,
             client_gone: false,
         }
     }
@@ -61,15 +66,15 @@ impl<'v> Connection<'v> {
             return false;
         }
         while let Some(request) = self.next_request() {
-            let close = request.wants_close();
-            let head_only = request.method == "HEAD";
+            self.close = request.wants_close();
+            self.head_only = request.method == "HEAD";
             let target = request.target.clone();
             let begun = self.vendor.begin(self.id, &self.stream, request);
             self.generation = begun.generation;
-            let ended = self.act(begun.behaviour, &target, head_only, close);
+            let ended = self.act(begun.behaviour, &target);
             self.vendor.end(self.id);
             self.client_gone |= ended.is_err();
-            if close || self.client_gone || !matches!(ended, Ok(After::Keep)) {
+            if self.close || self.client_gone || !matches!(ended, Ok(After::Keep)) {
                 break;
             }
         }
@@ -99,57 +104,51 @@ impl<'v> Connection<'v> {
         }
     }
 
-    fn act(
-        &mut self,
-        behaviour: Behaviour,
-        target: &str,
-        head_only: bool,
-        close: bool,
-    ) -> io::Result<After> {
+    fn act(&mut self, behaviour: Behaviour, target: &str) -> io::Result<After> {
         match behaviour {
-            Behaviour::Answer(reply) => self.answer(&reply, head_only, close),
+            Behaviour::Answer(reply) => self.answer(&reply),
             Behaviour::Delay(delay, reply) => match self.pause(delay) {
                 Pause::Gone => Ok(After::Close),
-                _ => self.answer(&reply, head_only, close),
+                _ => self.answer(&reply),
             },
             Behaviour::Hang | Behaviour::NeverRead => match self.hold() {
                 Pause::Gone => Ok(After::Close),
-                _ => self
-                    .answer(&Reply::default(), head_only, true)
-                    .map(|_| After::Close),
+                _ => self.last_answer(&Reply::default()),
             },
-            Behaviour::AnswerThenClose(reply) => {
-                self.answer(&reply, head_only, close).map(|_| After::Close)
-            }
-            Behaviour::RedirectLoop => {
-                let again = Reply::status(302).header("Location", target);
-                self.answer(&again, head_only, close)
-            }
-            Behaviour::HugeHead(bytes) => {
-                let line = "x".repeat(1000);
-                let mut huge = Reply::default();
-                for at in 0..bytes.div_ceil(line.len()) {
-                    huge = huge.header(format!("X-{at}"), line.as_str());
-                }
-                self.answer(&huge, head_only, close)
-            }
+            Behaviour::AnswerThenClose(reply) => self.answer(&reply).map(|_| After::Close),
+            Behaviour::RedirectLoop => self.answer(&Reply::status(302).header("Location", target)),
+            Behaviour::HugeHead(bytes) => self.answer(&huge(bytes)),
             Behaviour::DripHead { every, reply } => {
-                let head = reply.head(Framing::ContentLength, close);
-                self.drip(&head, every)?;
+                self.drip(&reply.head(Framing::ContentLength, self.close), every)?;
                 self.finish(&reply.body).map(|()| After::Keep)
             }
             Behaviour::DripBody { every, reply } => {
-                self.write(&reply.head(Framing::ContentLength, close))?;
+                self.write(&reply.head(Framing::ContentLength, self.close))?;
                 self.drip(&reply.body, every)?;
                 self.finish(b"").map(|()| After::Keep)
             }
-            Behaviour::HangBody(reply) => self.hang_body(&reply),
-            Behaviour::EndlessBody => self.endless(),
-            Behaviour::Reset { framing, reply } => self.reset(framing, &reply),
-            Behaviour::UntilClose(reply) => {
-                self.write(&reply.head(Framing::UntilClose, true))?;
-                self.finish(&reply.body).map(|()| After::Close)
+            Behaviour::Framed(framing, reply) => {
+                let rest = self.first_half(framing, &reply)?;
+                self.finish(&rest)?;
+                Ok(if framing == Framing::UntilClose { After::Close } else { After::Keep })
             }
+            Behaviour::HangBody { framing, reply } => {
+                let rest = self.first_half(framing, &reply)?;
+                if self.hold() == Pause::Released {
+                    self.finish(&rest)?;
+                }
+                Ok(After::Close)
+            }
+            Behaviour::CutBody { framing, reply } => {
+                self.first_half(framing, &reply).map(|_| After::Close)
+            }
+            Behaviour::Reset { framing, reply } => {
+                self.first_half(framing, &reply)?;
+                // With nothing to linger for, closing sends a reset in place of a FIN.
+                set_socket_linger(&*self.stream, Some(Duration::ZERO))?;
+                Ok(After::Close)
+            }
+            Behaviour::EndlessBody => self.endless(),
             Behaviour::Garbage => {
                 self.write(b"\x00\x01\x02 this is not HTTP\r\n\r\n")?;
                 self.hold();
@@ -159,22 +158,26 @@ impl<'v> Connection<'v> {
         }
     }
 
-    fn answer(&mut self, reply: &Reply, head_only: bool, close: bool) -> io::Result<After> {
-        let mut bytes = reply.head(Framing::ContentLength, close);
-        if !head_only {
+    fn answer(&self, reply: &Reply) -> io::Result<After> {
+        let mut bytes = reply.head(Framing::ContentLength, self.close);
+        if !self.head_only {
             bytes.extend_from_slice(&reply.body);
         }
         self.finish(&bytes).map(|()| After::Keep)
     }
 
-    fn hang_body(&mut self, reply: &Reply) -> io::Result<After> {
-        let (first, rest) = reply.body.split_at(reply.body.len() / 2);
-        self.write(&reply.head(Framing::ContentLength, true))?;
-        self.write(first)?;
-        if self.hold() == Pause::Released {
-            self.finish(rest)?;
-        }
-        Ok(After::Close)
+    /// Answers, says that it is the last time, and closes the connection.
+    fn last_answer(&mut self, reply: &Reply) -> io::Result<After> {
+        self.close = true;
+        self.answer(reply).map(|_| After::Close)
+    }
+
+    /// Sends the head and half of the body; the other half as it would be sent.
+    fn first_half(&self, framing: Framing, reply: &Reply) -> io::Result<Vec<u8>> {
+        let (first, rest) = reply.halves(framing);
+        self.write(&reply.head(framing, self.close))?;
+        self.write(&first)?;
+        Ok(rest)
     }
 
     fn endless(&mut self) -> io::Result<After> {
@@ -183,14 +186,6 @@ impl<'v> Connection<'v> {
         loop {
             self.write(&block)?;
         }
-    }
-
-    fn reset(&mut self, framing: Framing, reply: &Reply) -> io::Result<After> {
-        self.write(&reply.head(framing, false))?;
-        self.write(&reply.body[..reply.body.len() / 2])?;
-        // With nothing to linger for, closing sends a reset in place of a FIN.
-        set_socket_linger(&*self.stream, Some(Duration::ZERO))?;
-        Ok(After::Close)
     }
 
     fn drip(&mut self, bytes: &[u8], every: Duration) -> io::Result<()> {
@@ -225,10 +220,7 @@ impl<'v> Connection<'v> {
             if left.is_zero() {
                 return Pause::Elapsed;
             }
-            let more = self
-                .stream
-                .set_read_timeout(Some(left))
-                .and_then(|()| self.read_more());
+            let more = self.stream.set_read_timeout(Some(left)).and_then(|()| self.read_more());
             match more {
                 Ok(true) => {}
                 Err(error)
@@ -267,4 +259,10 @@ impl<'v> Connection<'v> {
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
         (&*self.stream).write_all(bytes)
     }
+}
+
+fn huge(bytes: usize) -> Reply {
+    let line = "x".repeat(1000);
+    (0..bytes.div_ceil(line.len()))
+        .fold(Reply::default(), |reply, at| reply.header(format!("X-{at}"), line.as_str()))
 }

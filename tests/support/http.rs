@@ -39,10 +39,6 @@ pub(crate) fn args(value: &Value) -> Args {
 
 /// One call, limited to `limit`, decoded.
 pub(crate) fn call(tool: &Arc<dyn Tool>, given: &Value, limit: Duration) -> Result<Value, Failure> {
-    call_with(tool, given, &Run::detached(limit, CancelToken::new()))
-}
-
-/// One call in `run`, decoded.
-pub(crate) fn call_with(tool: &Arc<dyn Tool>, given: &Value, run: &Run) -> Result<Value, Failure> {
-    tool.prepare(&args(given))?(run)?.decode()
+    let mut operation = tool.prepare(&args(given))?;
+    operation(&Run::detached(limit, CancelToken::new()))?.decode()
 }

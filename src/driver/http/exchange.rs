@@ -4,17 +4,19 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
-use ureq::http::header::{CONTENT_LENGTH, HeaderValue};
+use ureq::http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
 use ureq::http::{Request as HttpRequest, Response as HttpResponse};
-use ureq::{AsSendBody, Body, Error, Timeout};
+use ureq::{AsSendBody, Body, Error};
 
-use super::Partition;
 use super::answer::{Answer, REFUSAL_MAX, refusal};
+use super::client::Partition;
+use super::failure::{cancelled, failure, limit, too_large};
+use super::line::{self, Line};
 use super::request::{Filled, Plan};
 use crate::call::Run;
 use crate::driver::Response;
-use crate::outcome::{Executed, Failure, FailureReason};
+use crate::driver::args::invalid;
+use crate::outcome::Failure;
 use crate::time;
 
 /// Sends `filled` and reads the answer to its end.
@@ -24,125 +26,94 @@ pub(super) fn exchange(
     filled: &Filled,
     run: &Run,
 ) -> Result<Response, Failure> {
-    let response = send(partition, plan, filled, run)?;
-    let (head, mut body) = response.into_parts();
-    let status = head.status.as_u16();
-    if !plan.accepts(status) {
-        let mut start = Vec::new();
-        // The status is the news: it stands, whatever becomes of the body.
-        let _ = body.as_reader().take(REFUSAL_MAX).read_to_end(&mut start);
-        let sent = &filled.headers;
-        return Err(refusal(
-            status,
-            &head.headers,
-            &start,
-            sent,
-            time::wall_clock(),
-        ));
-    }
-    let cap = partition.body_max;
-    let declared = head
-        .headers
-        .get(CONTENT_LENGTH)
-        .and_then(|v| v.to_str().ok()?.parse().ok());
-    if declared.is_some_and(|length: u64| length > cap) {
-        return Err(too_large(cap));
-    }
-    let mut bytes = Vec::with_capacity(declared.unwrap_or(0) as usize);
-    let read = body.as_reader().take(cap + 1).read_to_end(&mut bytes);
-    read.map_err(|error| failure(Error::from(error), run))?;
-    if bytes.len() as u64 > cap {
-        return Err(too_large(cap));
-    }
-    let answer = Answer {
-        status,
-        headers: head.headers,
-        body: bytes,
-    };
-    let plan = Arc::clone(plan);
-    Ok(Response::new(move || answer.decode(&plan.keep)))
+    let line = Arc::new(Line::default());
+    // The first ends the work at once, the second does should the thread of the first be busy.
+    let (first, second) = (Arc::clone(&line), Arc::clone(&line));
+    let _on_cancel = run.cancel_token().on_cancel(move || first.cut());
+    let _on_abort = run.cancel_token().on_abort(move || second.cut());
+    line::enter(&line, || {
+        let response = accepted(partition, plan, filled, run, &line, None)?;
+        let answer = receive(response, partition.body_max, &line)?;
+        let plan = Arc::clone(plan);
+        Ok(Response::new(move || answer.decode(&plan.keep)))
+    })
 }
 
-/// Sends `filled`; returns when the head of the answer is there.
-fn send(
+/// Sends `filled`; returns when the head of an answer with an accepted status is there. Bytes of
+/// the answer may be no further apart than `silence_max`.
+pub(super) fn accepted(
     partition: &Partition,
     plan: &Plan,
     filled: &Filled,
     run: &Run,
+    line: &Line,
+    silence_max: Option<Duration>,
 ) -> Result<HttpResponse<Body>, Failure> {
     let left = run.remaining();
     if left.is_zero() {
-        return Err(limit().executed(Executed::No));
+        return Err(limit(line));
+    }
+    let mut headers = filled.headers.clone();
+    if let (Some(name), Some(key)) = (&plan.idempotency, run.idempotency_key()) {
+        let key = HeaderValue::from_str(key)
+            .map_err(|_| invalid("the idempotency key cannot be a header's value"))?;
+        headers.insert(name, key);
     }
     let mut request = HttpRequest::builder().method(&plan.method).uri(&filled.uri);
-    if let Some(headers) = request.headers_mut() {
-        headers.clone_from(&filled.headers);
-        if let (Some(name), Some(key)) = (&plan.idempotency, run.idempotency_key()) {
-            let key = HeaderValue::from_str(key).map_err(|_| {
-                Failure::new(
-                    FailureReason::InvalidCall,
-                    "the idempotency key is no header value",
-                )
-                .executed(Executed::No)
-            })?;
-            headers.insert(name, key);
-        }
+    if let Some(request_headers) = request.headers_mut() {
+        *request_headers = headers;
     }
-    match &filled.body {
-        Some(body) => perform(partition, request.body(body.as_slice()), left),
-        None => perform(partition, request.body(()), left),
+    let limits = (left, silence_max);
+    let sent = match &filled.body {
+        Some(body) => perform(partition, request.body(body.as_slice()), limits),
+        None => perform(partition, request.body(()), limits),
+    };
+    let response = sent.map_err(|error| failure(error, line))?;
+    if plan.accepts(response.status().as_u16()) {
+        Ok(response)
+    } else {
+        Err(refused(response, &filled.headers, line))
     }
-    .map_err(|error| failure(error, run))
 }
 
 fn perform<B: AsSendBody>(
     partition: &Partition,
     request: Result<HttpRequest<B>, ureq::http::Error>,
-    left: Duration,
+    (limit, silence_max): (Duration, Option<Duration>),
 ) -> Result<HttpResponse<Body>, Error> {
-    let agent = &partition.agent;
-    let connect = left.min(partition.connect_timeout);
-    let request = agent
+    let request = partition
+        .agent
         .configure_request(request?)
-        .timeout_global(Some(left))
-        .timeout_connect(Some(connect))
+        .timeout_global(Some(limit))
+        .timeout_per_read(silence_max)
         .build();
-    agent.run(request)
+    partition.agent.run(request)
 }
 
-fn failure(error: Error, run: &Run) -> Failure {
-    match error {
-        Error::Timeout(Timeout::Connect | Timeout::Resolve) if !run.remaining().is_zero() => {
-            Failure::new(FailureReason::Connect, "no connection in time").executed(Executed::No)
-        }
-        Error::Timeout(_) => limit().executed(Executed::Unknown),
-        Error::TooManyRedirects | Error::RedirectFailed => {
-            Failure::new(FailureReason::Redirect, error.to_string())
-        }
-        Error::HostNotFound => {
-            Failure::new(FailureReason::Connect, "no such host").executed(Executed::No)
-        }
-        Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-            Failure::new(FailureReason::Connect, "connection refused").executed(Executed::No)
-        }
-        Error::LargeResponseHeader(_, most) => Failure::new(
-            FailureReason::TooLarge,
-            format!("the headers exceed {most} bytes"),
-        ),
-        error => {
-            Failure::new(FailureReason::HttpProtocol, error.to_string()).executed(Executed::Unknown)
-        }
+fn refused(response: HttpResponse<Body>, sent: &HeaderMap, line: &Line) -> Failure {
+    let (head, mut body) = response.into_parts();
+    let mut start = Vec::new();
+    // The status is the news: it stands whatever becomes of the body.
+    let _ = body.as_reader().take(REFUSAL_MAX).read_to_end(&mut start);
+    if line.is_cut() {
+        return cancelled(line);
     }
+    refusal(head.status.as_u16(), &head.headers, &start, sent, time::wall_clock())
 }
 
-fn limit() -> Failure {
-    Failure::new(FailureReason::Limit, "the request was ended at its limit")
-}
-
-fn too_large(cap: u64) -> Failure {
-    Failure::new(
-        FailureReason::TooLarge,
-        format!("the body exceeds {cap} bytes"),
-    )
-    .evidence(json!({"body_max": cap}))
+/// Reads the body, to `body_max` bytes at most.
+fn receive(response: HttpResponse<Body>, body_max: u64, line: &Line) -> Result<Answer, Failure> {
+    let (head, mut body) = response.into_parts();
+    let length = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    let length: u64 = length.and_then(|text| text.parse().ok()).unwrap_or_default();
+    if length > body_max {
+        return Err(too_large("body", body_max));
+    }
+    let mut bytes = Vec::with_capacity(length as usize);
+    let read = body.as_reader().take(body_max.saturating_add(1)).read_to_end(&mut bytes);
+    read.map_err(|error| failure(error.into(), line))?;
+    if bytes.len() as u64 > body_max {
+        return Err(too_large("body", body_max));
+    }
+    Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: bytes })
 }
