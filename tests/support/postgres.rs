@@ -28,7 +28,7 @@ pub(crate) struct Cluster {
 /// Starts the server in its own process and stops it when standard input ends. `CONT` first, since
 /// a stopped server cannot quit.
 const KEEPER: &str = r#"
-"$0" "$@" </dev/null >>"$LOG" 2>&1 &
+"$0" "$@" </dev/null >"$LOG" 2>&1 &
 server=$!
 read -r _
 kill -CONT "$server" && kill -QUIT "$server"
@@ -150,6 +150,7 @@ impl Cluster {
     }
 
     fn launch(&mut self) -> bool {
+        let _ = fs::remove_file(self.dir.path().join("log"));
         let mut keeper = as_postgres(Path::new("/bin/sh"));
         keeper.args(["-c", KEEPER]).arg(self.bin.join("postgres"));
         keeper.arg("-D").arg(self.data());
@@ -169,6 +170,7 @@ impl Cluster {
         keeper
             .env("LOG", self.dir.path().join("log"))
             .stdin(Stdio::piped());
+        keeper.stderr(Stdio::null());
         self.server = Some(keeper.spawn().expect("sh runs"));
         let ready = self.await_ready(Duration::from_secs(30));
         if !ready {
