@@ -15,8 +15,9 @@ use std::sync::Arc;
 use std::thread::spawn;
 use std::time::{Duration, Instant};
 
-use flight::{Bench, CALLS, FENCE, InFlight, LIMIT, eventually, server_is_idle};
+use flight::{Bench, CALLS, FENCE, InFlight, LIMIT, alone, eventually, server_is_idle};
 use serde_json::json;
+use server::Cluster;
 use sql::{AMPLE, call_within};
 use watertight::call::CancelToken;
 use watertight::driver::sql::Query;
@@ -120,6 +121,49 @@ fn a_cancel_never_hits_the_next_call_and_nothing_grows() {
     drop(nap);
     drop(bench);
     eventually("its threads end with it", || footprint().1 <= threads - 2);
+}
+
+#[test]
+fn nothing_is_begun_when_the_limit_is_over_or_the_call_is_cancelled() {
+    let bench = Bench::shared();
+    let insert = bench
+        .db
+        .tool(Query::new("create table begun (n int)"))
+        .unwrap();
+    let over = call_within(&insert, &json!({}), Duration::ZERO, &CancelToken::new()).unwrap_err();
+    assert_eq!(
+        (over.reason, over.executed),
+        (FailureReason::Limit, Executed::No)
+    );
+    let token = CancelToken::new();
+    token.cancel();
+    let cancelled = call_within(&insert, &json!({}), AMPLE, &token).unwrap_err();
+    assert_eq!(
+        (cancelled.reason, cancelled.executed),
+        (FailureReason::Cancelled, Executed::No)
+    );
+    assert!(
+        bench
+            .cluster
+            .client()
+            .execute("select * from begun", &[])
+            .is_err()
+    );
+}
+
+#[test]
+fn a_unix_socket_is_ended_by_request() {
+    let alone = alone();
+    let mut cluster = Cluster::start(&[]);
+    let folder = cluster.data();
+    cluster.restart_with(&[&format!("unix_socket_directories={}", folder.display())]);
+    let host = folder.display().to_string().replace('/', "%2F");
+    let url = format!("postgres://postgres@{host}:{}/postgres", cluster.port());
+    let bench = Bench::on(Arc::new(cluster), &url, AMPLE, alone);
+    for call in bench.in_flight(LIMIT) {
+        assert_eq!(call.failure().0, FailureReason::Limit);
+    }
+    bench.works();
 }
 
 /// Descriptors and threads of this process.

@@ -226,3 +226,18 @@ fn opening_needs_no_server_and_the_first_call_says_what_is_wrong() {
         assert!(!failure.message.contains("hunter2"), "{}", failure.message);
     }
 }
+
+#[test]
+fn the_first_server_that_answers_is_used() {
+    let cluster = Cluster::shared();
+    let free = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let hosts = format!("nobody.invalid,{free},localhost:{}", cluster.port());
+    let db = Postgres::new(format!("postgres://postgres@{hosts}/postgres"));
+    assert_eq!(
+        select(&db.open(&sizing(1)).unwrap(), "select 1 as one"),
+        json!([{"one": 1}])
+    );
+}

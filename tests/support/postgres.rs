@@ -57,7 +57,7 @@ impl Cluster {
             .prefix("watertight-pg-")
             .tempdir()
             .unwrap();
-        give_to_postgres(dir.path());
+        give_to_postgres(dir.path(), 0o700);
         let mut cluster = Cluster {
             port: 0,
             extra: settings.iter().map(|s| (*s).to_owned()).collect(),
@@ -124,6 +124,20 @@ impl Cluster {
     /// Where certificates may be put before a restart.
     pub(crate) fn data(&self) -> PathBuf {
         self.dir.path().join("data")
+    }
+
+    /// Puts a file that only the server may read into its data folder, whose path this gives.
+    pub(crate) fn put(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.data().join(name);
+        fs::write(&path, content).unwrap();
+        give_to_postgres(&path, 0o600);
+        path
+    }
+
+    /// Starts it again with other settings.
+    pub(crate) fn restart_with(&mut self, settings: &[&str]) {
+        self.extra = settings.iter().map(|s| (*s).to_owned()).collect();
+        self.restart();
     }
 
     /// Stops the server at once, as a crash would, and waits until it is gone.
@@ -263,8 +277,8 @@ fn as_postgres(program: &Path) -> Command {
     command
 }
 
-fn give_to_postgres(dir: &Path) {
-    fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).unwrap();
+fn give_to_postgres(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     if is_root() {
         let users = fs::read_to_string("/etc/passwd").unwrap();
         let fields = users
@@ -275,7 +289,7 @@ fn give_to_postgres(dir: &Path) {
              the Debian package `postgresql`",
         );
         let (uid, gid) = (user[2].parse().unwrap(), user[3].parse().unwrap());
-        std::os::unix::fs::chown(dir, Some(uid), Some(gid)).unwrap();
+        std::os::unix::fs::chown(path, Some(uid), Some(gid)).unwrap();
     }
 }
 

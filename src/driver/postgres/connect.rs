@@ -6,12 +6,13 @@ use postgres::config::Host;
 use r2d2::ManageConnection;
 use r2d2_postgres::PostgresConnectionManager;
 
+use super::cancel::CancelRequest;
 use super::error::{self, ended};
 use super::resolve::Resolver;
 use super::session::Session;
 use super::socket::Capture;
 use super::url::{Endpoint, Target};
-use super::watch::{CancelRequest, Watched};
+use super::watch::Watched;
 use crate::call::Run;
 use crate::outcome::{Executed, Failure, FailureReason};
 

@@ -38,6 +38,7 @@
 //! `LISTEN` and `COPY` are conversations, not calls, and are refused; so are statements that would
 //! change the connection for the calls after them.
 
+mod cancel;
 mod connect;
 mod decode;
 mod error;
@@ -58,9 +59,10 @@ use serde_json::Value;
 use crate::call::Run;
 use crate::driver::sql::{BuildError, Dialect, Plan, Pool, Query};
 use crate::driver::{Args, Operation, Response, Sizing, Tool};
-use crate::outcome::{Executed, Failure};
+use crate::outcome::{Executed, Failure, FailureReason};
 use crate::time::Clock;
 use decode::Answer;
+use error::{by_whom, ended};
 use resolve::Resolver;
 use session::Session;
 use url::Target;
@@ -96,7 +98,7 @@ impl Postgres {
         Postgres { url: url.into() }
     }
 
-    /// Makes the pool, one seat for each call of the partition, and starts its two threads. Needs
+    /// Makes the pool, one seat for each call of the partition, and starts its three threads. Needs
     /// no server: the first call of a seat connects.
     ///
     /// # Errors
@@ -106,10 +108,10 @@ impl Postgres {
     pub fn open(self, sizing: &Sizing) -> Result<Database, BuildError> {
         let target = Target::parse(&self.url, sizing)?;
         let pool = Pool::open(sizing)?;
-        let watch = Watch::start(&sizing.partition, pool.housekeeping())
+        let calls_max = usize::try_from(sizing.connections).unwrap_or(usize::MAX);
+        let watch = Watch::start(&sizing.partition, calls_max)
             .map_err(|error| BuildError::new("connections", format!("no thread: {error}")))?;
-        let open_max = usize::try_from(sizing.connections).unwrap_or(usize::MAX);
-        let resolver = Resolver::new(pool.housekeeping(), open_max);
+        let resolver = Resolver::new(pool.housekeeping(), calls_max);
         Ok(Database(Arc::new(Inner {
             target,
             pool,
@@ -188,7 +190,7 @@ impl Inner {
         drop(seat);
         match result {
             Ok(answer) => Ok(Response::new(move || answer.decode())),
-            Err(failure) => Err(error::by_whom(failure, ending, run)),
+            Err(failure) => Err(by_whom(failure, ending, run)),
         }
     }
 
@@ -200,6 +202,9 @@ impl Inner {
         values: &[Value],
         run: &Run,
     ) -> Result<Answer, Failure> {
+        if run.remaining().is_zero() {
+            return Err(ended(FailureReason::Limit).executed(Executed::No));
+        }
         let now = self.clock.now();
         let fit = seat
             .as_mut()

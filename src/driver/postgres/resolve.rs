@@ -54,10 +54,12 @@ impl Resolver {
         let asked = Arc::downgrade(&asker);
         self.housekeeping.execute(move || {
             // A question that was given up while it waited is not asked.
-            if asked.upgrade().is_some() {
-                let _ = send.try_send(Some(lookup(&name)));
-            }
+            let found = asked.upgrade().map(|_| lookup(&name));
+            // Before the answer: the asker may ask again at once.
             drop(claim);
+            if found.is_some() {
+                let _ = send.try_send(found);
+            }
         });
         match answer.recv_timeout(run.remaining()) {
             Ok(Some(Ok(addresses))) if !addresses.is_empty() => Ok(addresses),

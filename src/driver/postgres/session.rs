@@ -10,8 +10,9 @@ use postgres::fallible_iterator::FallibleIterator;
 use postgres::{Client, Statement};
 use serde_json::Value;
 
+use super::cancel::CancelRequest;
 use super::decode::{self, Answer};
-use super::watch::{CancelRequest, Watched, shut};
+use super::watch::{Watched, shut};
 use super::{error, param};
 use crate::driver::args::invalid;
 use crate::driver::sql::{Plan, distinct};

@@ -2,10 +2,12 @@
 //!
 //! One thread watches all calls that are under way. When a call's limit is over, or its caller has
 //! cancelled, it asks the server to cancel the query; [`GRACE`] later it shuts the connection's
-//! socket down, which ends any wait for it at once. The thread never blocks: the request to the
-//! server goes out on the pool's housekeeping thread, best effort, and a call that has ended by
-//! then needs none. A hot loop does not wake the thread: it sleeps until the earliest limit that it
-//! knew, and finishing a call leaves it asleep.
+//! socket down, which ends any wait for it at once. A hot loop does not wake the thread: it sleeps
+//! until the earliest limit that it knew, and finishing a call leaves it asleep.
+//!
+//! That thread never blocks. A request to the server can, so it goes out on a second thread, best
+//! effort: a call that has ended by then needs none, and while a server that stopped in the middle
+//! of a TLS handshake holds that thread up, calls end by the shutdown alone.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,11 +16,10 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use crossbeam_channel::{Sender, bounded};
 use parking_lot::{Condvar, Mutex};
-use postgres::{CancelToken, NoTls};
-use scheduled_thread_pool::ScheduledThreadPool;
-use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::cancel::{self, CancelRequest};
 use crate::call::{HookGuard, Run};
 use crate::outcome::FailureReason;
 use crate::time::{Clock, Time};
@@ -27,17 +28,17 @@ use crate::time::{Clock, Time};
 /// if it is well; and the call must have ended before the partition counts it as overdue.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// Watches the calls of one partition; its thread ends with it.
+/// Watches the calls of one partition; its threads end with it.
 pub(super) struct Watch {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    watching: Option<JoinHandle<()>>,
 }
 
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     clock: Clock,
-    housekeeping: Arc<ScheduledThreadPool>,
+    requests: Sender<(u64, CancelRequest)>,
 }
 
 #[derive(Default)]
@@ -60,20 +61,10 @@ struct Call {
     request: Option<CancelRequest>,
 }
 
-/// How to ask the server to cancel the query of one connection.
-#[derive(Clone)]
-pub(super) struct CancelRequest {
-    pub(super) token: CancelToken,
-    /// Set if the connection is encrypted. A plain request is sent without waiting for an answer.
-    pub(super) tls: Option<MakeRustlsConnect>,
-}
-
 impl Watch {
-    /// Starts the thread of `partition`.
-    pub(super) fn start(
-        partition: &str,
-        housekeeping: &Arc<ScheduledThreadPool>,
-    ) -> io::Result<Watch> {
+    /// Starts the threads of `partition`, which has at most `calls_max` calls at once.
+    pub(super) fn start(partition: &str, calls_max: usize) -> io::Result<Watch> {
+        let (requests, asked) = bounded(calls_max);
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 wakes_at: Time::MAX,
@@ -81,15 +72,21 @@ impl Watch {
             }),
             changed: Condvar::new(),
             clock: Clock::system(),
-            housekeeping: Arc::clone(housekeeping),
+            requests,
         });
-        let watched = Arc::clone(&shared);
-        let builder = Builder::new().name(format!("{partition}-watch"));
-        let thread = builder.spawn(move || watched.watch())?;
-        Ok(Watch {
+        let (watched, asking) = (Arc::clone(&shared), Arc::downgrade(&shared));
+        let under_way = move |id: &u64| {
+            let shared = asking.upgrade();
+            shared.is_some_and(|shared| shared.state.lock().calls.contains_key(id))
+        };
+        let named = |role: &str| Builder::new().name(format!("{partition}-{role}"));
+        let watching = named("watch").spawn(move || watched.watch())?;
+        let watch = Watch {
             shared,
-            thread: Some(thread),
-        })
+            watching: Some(watching),
+        };
+        named("cancel").spawn(move || cancel::send_all(&asked, under_way))?;
+        Ok(watch)
     }
 
     /// Watches a call from now on.
@@ -113,7 +110,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.shared.state.lock().closed = true;
         self.shared.changed.notify_one();
-        if let Some(thread) = self.thread.take() {
+        if let Some(thread) = self.watching.take() {
             // It does not block, so this is short; and it does not panic.
             let _ = thread.join();
         }
@@ -208,7 +205,7 @@ impl Shared {
     }
 
     /// The caller has cancelled. Never blocks.
-    fn end(self: &Arc<Self>, id: u64) {
+    fn end(&self, id: u64) {
         let mut state = self.state.lock();
         if let Some(call) = state
             .calls
@@ -237,7 +234,7 @@ impl Shared {
         }
     }
 
-    fn watch(self: Arc<Self>) {
+    fn watch(&self) {
         let mut state = self.state.lock();
         while !state.closed {
             let now = self.clock.now();
@@ -262,19 +259,14 @@ impl Shared {
     }
 
     /// The first step: by request if the server runs a query, by force if it does not yet.
-    fn ask_or_shut(self: &Arc<Self>, id: u64, call: &mut Call, reason: FailureReason) {
+    fn ask_or_shut(&self, id: u64, call: &mut Call, reason: FailureReason) {
         call.ending = Some(reason);
         let Some(request) = call.request.take() else {
             return call.shut();
         };
         call.due = self.clock.now() + GRACE;
-        let shared = Arc::downgrade(self);
-        self.housekeeping.execute(move || {
-            let under_way = |shared: Arc<Shared>| shared.state.lock().calls.contains_key(&id);
-            if shared.upgrade().is_some_and(under_way) {
-                request.send();
-            }
-        });
+        // If there is no room, the thread is held up, and the shutdown is what is left.
+        let _ = self.requests.try_send((id, request));
     }
 }
 
@@ -288,18 +280,109 @@ impl Call {
     }
 }
 
-impl CancelRequest {
-    /// Whatever comes of it, the socket is shut down next.
-    fn send(self) {
-        let _ = match self.tls {
-            Some(tls) => self.token.cancel_query(tls),
-            None => self.token.cancel_query(NoTls),
-        };
-    }
-}
-
 /// Ends every wait for `socket`, at both ends. Never blocks.
 pub(super) fn shut(socket: &TcpStream) {
     // It fails if the connection is gone, which is what it is for.
     let _ = socket.shutdown(Shutdown::Both);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::CancelToken as Token;
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    const AMPLE: Duration = Duration::from_secs(60);
+
+    /// The server's end, and the client's, of a connection.
+    fn connection() -> (TcpStream, Arc<TcpStream>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (listener.accept().unwrap().0, Arc::new(client))
+    }
+
+    fn ends(mut server: TcpStream) {
+        server.set_read_timeout(Some(AMPLE)).unwrap();
+        assert_eq!(server.read(&mut [0]).expect("it ends in time"), 0);
+    }
+
+    fn goes_on(server: &TcpStream) {
+        server.set_nonblocking(true).unwrap();
+        let kind = server
+            .peek(&mut [0])
+            .expect_err("it is open and silent")
+            .kind();
+        assert_eq!(kind, io::ErrorKind::WouldBlock);
+    }
+
+    fn run(limit: Duration, token: &Token) -> Run {
+        Run::detached(limit, token.clone())
+    }
+
+    #[test]
+    fn the_limit_ends_a_call_and_leaves_the_others() {
+        let watch = Watch::start("test", 2).unwrap();
+        let ((long_end, long), (short_end, short)) = (connection(), connection());
+        let patient = watch.begin(&run(AMPLE, &Token::new()));
+        assert!(patient.holds(&long));
+        let hurried = watch.begin(&run(Duration::from_millis(20), &Token::new()));
+        assert!(hurried.holds(&short));
+        ends(short_end);
+        assert_eq!(hurried.finish(), Some(FailureReason::Limit));
+        goes_on(&long_end);
+        assert_eq!(patient.finish(), None);
+    }
+
+    #[test]
+    fn a_cancel_before_the_socket_is_known_ends_it_all_the_same() {
+        let watch = Watch::start("test", 1).unwrap();
+        let token = Token::new();
+        let call = watch.begin(&run(AMPLE, &token));
+        token.cancel();
+        assert_eq!(call.ending(), Some(FailureReason::Cancelled));
+        let (server, socket) = connection();
+        assert!(!call.holder()(&socket), "the connect must not go on");
+        ends(server);
+    }
+
+    #[test]
+    fn an_abort_ends_a_call_at_once_and_none_after_it() {
+        let watch = Watch::start("test", 1).unwrap();
+        let ((first_end, first), (second_end, second)) = (connection(), connection());
+        let token = Token::new();
+        let call = watch.begin(&run(AMPLE, &token));
+        assert!(call.holds(&first));
+        let late = token.abort();
+        assert_eq!(late.len(), 1);
+        assert_eq!(call.finish(), None);
+        let next = watch.begin(&run(AMPLE, &Token::new()));
+        assert!(next.holds(&second));
+        late.into_iter().for_each(|hook| hook());
+        goes_on(&first_end);
+        goes_on(&second_end);
+
+        let token = Token::new();
+        let aborted = watch.begin(&run(AMPLE, &token));
+        assert!(aborted.holds(&second));
+        token.abort().into_iter().for_each(|hook| hook());
+        ends(second_end);
+        assert_eq!(aborted.finish(), Some(FailureReason::Cancelled));
+    }
+
+    #[test]
+    fn a_hot_loop_leaves_the_thread_asleep() {
+        let watch = Watch::start("test", 1).unwrap();
+        let target = || watch.shared.state.lock().wakes_at;
+        drop(watch.begin(&run(AMPLE, &Token::new())));
+        let first = target();
+        assert!(first < Time::MAX);
+        for _ in 0..1000 {
+            drop(watch.begin(&run(AMPLE, &Token::new())));
+            assert_eq!(target(), first);
+        }
+        assert!(watch.shared.state.lock().calls.is_empty());
+        drop(watch.begin(&run(Duration::from_secs(30), &Token::new())));
+        assert!(target() < first, "a call that ends earlier does wake it");
+    }
 }
