@@ -11,8 +11,8 @@ const OPEN_FILES_MIN: u64 = 8;
 ///
 /// All but the output's are set on the program before it begins, by the shim, so that they need it
 /// ([`Process::shim`](super::Process::shim)), and they hold for each process that it begins: two
-/// children of a program that may use 1 GiB use up to 1 GiB each. None can be lifted by the program
-/// itself, and where the harness's own limit is lower, that stays.
+/// children of a program that may use 1 GiB use up to 1 GiB each. Only a program that runs as root
+/// can lift them, and where the harness's own limit is lower, that stays.
 ///
 /// ```
 /// use watertight::driver::process::Limits;

@@ -13,10 +13,7 @@ use super::super::cgroup::{Hierarchy, Leaf};
 use super::super::child::{self, Exit, Held, Leash, Loss, Pipes, Usage};
 use super::super::limits::Limits;
 use super::super::{Shim, stdin};
-use super::{KILL, MARK, OWN, Order, Report, TERMINATE, channel};
-
-/// The shim's name for itself, as lists of processes show it.
-const NAME: &str = "watertight-shim";
+use super::{KILL, MARK, OWN, Order, Report, SHIM_NAME, TERMINATE, channel};
 
 /// Starts the shims of one partition.
 #[derive(Clone, Debug)]
@@ -42,7 +39,7 @@ impl ShimStarter {
                 .map_err(|error| format!("shim: `{}`: {error}", file.display()))?,
             Shim::At(file) => {
                 return Err(format!(
-                    "shim: `{}` is no file; give the path of `{NAME}`, or turn the shim off",
+                    "shim: `{}` is no file; give the path of `{SHIM_NAME}`, or turn the shim off",
                     file.display()
                 ));
             }
@@ -75,7 +72,7 @@ impl ShimStarter {
         channel::send(&ours, &order, given.as_ref().map(AsFd::as_fd))?;
 
         let mut command = Command::new(&self.file);
-        command.arg0(NAME).arg(MARK).arg(program.get_program()).arg(name);
+        command.arg0(SHIM_NAME).arg(MARK).arg(program.get_program()).arg(name);
         command.args(program.get_args()).env_clear();
         command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
         if let Some(dir) = program.get_current_dir() {
@@ -130,8 +127,8 @@ impl Leash for Shimmed {
 
     fn finish(mut self: Box<Self>) -> Result<Exit, Loss> {
         self.reaped = true;
-        self.process.wait().map_err(Loss::Lost)?;
-        let message = self.link.as_ref().map(|link| channel::receive(link)).transpose();
+        let status = self.process.wait().map_err(Loss::Lost)?;
+        let message = self.link.as_ref().map(channel::receive).transpose();
         let message = message.ok().flatten().map(|(message, _)| message).unwrap_or_default();
         match serde_json::from_slice(&message) {
             Ok(Report::NotBegun { errno, step }) => {
@@ -145,7 +142,7 @@ impl Leash for Shimmed {
                     survivors,
                 })
             }
-            Err(_) => Err(Loss::Shim { in_cgroup: self.leaf.is_some() }),
+            Err(_) => Err(Loss::Shim { status, in_cgroup: self.leaf.is_some() }),
         }
     }
 }
