@@ -25,9 +25,12 @@ fn a_thousand_kills_leave_nothing_behind() {
     however_held(|process, held_by| {
         let tool = open(process).tool(Command::new(["sleep", "600"])).unwrap();
         let before = belongings();
-        for round in 0..1000 {
+        // Changing a control group is slow, and the shim does the same with it.
+        let rounds = if held_by == "cgroup" { 100 } else { 1000 };
+        for round in 0..rounds {
             let token = CancelToken::new();
-            let failure = call(&*tool, &json!({}), Duration::from_millis(1), &token).unwrap_err();
+            let failure =
+                call(&*tool, &json!({}), Duration::from_millis(1 + round % 4), &token).unwrap_err();
             assert_eq!(failure.reason, FailureReason::Limit, "{held_by} {round}");
         }
         assert_eq!(belongings(), before, "descriptors, threads, children ({held_by})");

@@ -49,7 +49,10 @@ fn cpu_time_is_bounded_and_shown() {
     let cpu_ms = evidence(&failure)["cpu_ms"].as_u64().unwrap();
     // The limit is counted in ticks, the time is not: they differ where CPUs are shared.
     assert!((300..3000).contains(&cpu_ms), "{cpu_ms}");
+}
 
+#[test]
+fn a_program_that_ignores_its_cpu_limit_is_killed() {
     let script = "trap '' XCPU; while :; do :; done";
     let failure = limited(Limits::new().cpu_seconds(1), sh(script)).unwrap_err();
     assert_eq!(evidence(&failure)["signal"], "SIGKILL");
