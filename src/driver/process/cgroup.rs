@@ -77,6 +77,11 @@ impl Leaf {
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Whether anybody is in it.
+    pub(super) fn is_populated(&self) -> bool {
+        std::fs::read_to_string(self.path.join("cgroup.events")).is_ok_and(|text| populated(&text))
+    }
 }
 
 impl Drop for Leaf {
@@ -120,11 +125,15 @@ fn await_empty(path: &Path) -> io::Result<()> {
     // What is polled for is a change since it was read.
     let mut text = String::new();
     events.read_to_string(&mut text)?;
-    if text.contains("populated 1") {
+    if populated(&text) {
         let wait = Timespec::try_from(EMPTY_WAIT).ok();
         poll(&mut [PollFd::new(&events, PollFlags::PRI)], wait.as_ref())?;
     }
     Ok(())
+}
+
+fn populated(events: &str) -> bool {
+    events.lines().any(|line| line == "populated 1")
 }
 
 #[cfg(test)]

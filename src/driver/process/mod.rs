@@ -62,8 +62,8 @@
 //!   see [`Shim`].
 //! - `/dev/null` or the text it is given as its standard input; never the harness's.
 //! - Of the harness's environment only PATH, HOME, USER, LANG, `LC_*`, TMPDIR, TERM, CARGO_HOME,
-//!   RUSTUP_HOME, RUSTUP_TOOLCHAIN and what [`Process::env_allow`] or [`Command::env_allow`] names, so that credentials stay
-//!   out of reach.
+//!   RUSTUP_HOME, RUSTUP_TOOLCHAIN and what [`Process::env_allow`] or [`Command::env_allow`] names,
+//!   so that credentials stay out of reach.
 
 mod capture;
 #[cfg(target_os = "linux")]

@@ -1,5 +1,6 @@
 //! What a program is confined to between the shim's fork and its own first instruction.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -58,7 +59,7 @@ impl Step {
 pub(super) fn confine(command: &mut Command, limits: &Limits) {
     let rlimits = rlimits(limits);
     let nice = limits.nice.map(i32::from);
-    let cpus = limits.cpus.as_deref().map(cpu_set);
+    let cpus = limits.cpus.as_ref().map(cpu_set);
     let enter = move || -> io::Result<()> {
         SigSet::empty().thread_set_mask()?;
         if let Some(least) = nice {
@@ -105,7 +106,7 @@ fn rlimits(limits: &Limits) -> Vec<(Resource, Rlimit)> {
     .collect()
 }
 
-fn cpu_set(cpus: &[usize]) -> CpuSet {
+fn cpu_set(cpus: &BTreeSet<usize>) -> CpuSet {
     let mut set = CpuSet::new();
     for cpu in cpus {
         set.set(*cpu);

@@ -44,7 +44,7 @@ impl ShimStarter {
                 ));
             }
         };
-        Ok(Some(ShimStarter { file, cgroups: Hierarchy::find().filter(|_| cgroup) }))
+        Ok(Some(ShimStarter { file, cgroups: if cgroup { Hierarchy::find() } else { None } }))
     }
 
     /// Its file.
@@ -142,7 +142,10 @@ impl Leash for Shimmed {
                     survivors,
                 })
             }
-            Err(_) => Err(Loss::Shim { status, in_cgroup: self.leaf.is_some() }),
+            Err(_) => {
+                let in_cgroup = self.leaf.as_ref().is_some_and(Leaf::is_populated);
+                Err(Loss::Shim { status, in_cgroup })
+            }
         }
     }
 }
