@@ -100,7 +100,13 @@ impl Run {
     pub fn detached(limit: Duration, cancel: CancelToken) -> Run {
         let clock = Clock::system();
         let limit_at = clock.now() + limit;
-        Run { clock, limit_at, cancel, attempt: 1, idempotency_key: None }
+        Run {
+            clock,
+            limit_at,
+            cancel,
+            attempt: 1,
+            idempotency_key: None,
+        }
     }
 
     /// What is left of the effective run limit: the partition's, or the caller's deadline if that
@@ -157,12 +163,16 @@ struct Hooks {
     on_abort: Vec<(u64, HookFn)>,
 }
 
-type HookFn = Box<dyn FnOnce() + Send>;
+pub(crate) type HookFn = Box<dyn FnOnce() + Send>;
 
 /// When a hook is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Cancel,
+    #[cfg_attr(
+        not(any(feature = "http", feature = "postgres", feature = "process")),
+        allow(dead_code, reason = "only drivers end work so")
+    )]
     Abort,
 }
 
@@ -180,14 +190,18 @@ impl CancelToken {
     /// Blocks until it is cancelled, at most for `limit`; whether it is.
     pub fn wait(&self, limit: Duration) -> bool {
         let mut hooks = self.0.hooks.lock();
-        let _ = self.0.changed.wait_while_for(&mut hooks, |_| !self.is_cancelled(), limit);
+        let _ = self
+            .0
+            .changed
+            .wait_while_for(&mut hooks, |_| !self.is_cancelled(), limit);
         self.is_cancelled()
     }
 
     /// Cancels, and runs the hooks on this thread. Blocks for as long as they do. In a partition
     /// the runtime does this on a thread of its own.
     pub fn cancel(&self) {
-        for hook in self.trip() {
+        self.trip();
+        while let Some(hook) = self.next_hook() {
             hook();
         }
     }
@@ -202,7 +216,10 @@ impl CancelToken {
     /// Has `hook` called once when the work has not ended a grace after the cancel. It runs on the
     /// timekeeper and must not block: shut a socket down, send a signal.
     #[must_use = "dropping the guard disarms the hook"]
-    #[cfg_attr(not(feature = "json"), expect(dead_code, reason = "only drivers end work so"))]
+    #[cfg_attr(
+        not(any(feature = "http", feature = "postgres", feature = "process")),
+        allow(dead_code, reason = "only drivers end work so")
+    )]
     pub(crate) fn on_abort(&self, hook: impl FnOnce() + Send + 'static) -> HookGuard {
         self.arm(Stage::Abort, Box::new(hook))
     }
@@ -221,22 +238,42 @@ impl CancelToken {
         } else {
             hooks.of(stage).push((id, hook));
         }
-        HookGuard { token: self.clone(), stage, id }
+        HookGuard {
+            token: self.clone(),
+            stage,
+            id,
+        }
     }
 
-    /// Marks it cancelled and wakes whoever waits; the hooks are the caller's to run. Never blocks.
-    pub(crate) fn trip(&self) -> Vec<impl FnOnce() + Send + use<>> {
-        let mut hooks = self.0.hooks.lock();
+    /// Marks it cancelled and wakes whoever waits; the hooks are left to [`CancelToken::next_hook`].
+    /// Never blocks.
+    pub(crate) fn trip(&self) {
+        let _hooks = self.0.hooks.lock();
         self.0.cancelled.store(true, Ordering::SeqCst);
         self.0.changed.notify_all();
-        hooks.on_cancel.drain(..).map(|(_, hook)| hook).collect()
     }
 
-    /// Takes the hooks that end the work by force.
-    pub(crate) fn abort(&self) -> Vec<impl FnOnce() + Send + use<>> {
+    /// The next hook that a cancelled token has not called yet.
+    pub(crate) fn next_hook(&self) -> Option<HookFn> {
         let mut hooks = self.0.hooks.lock();
-        hooks.aborted = true;
-        hooks.on_abort.drain(..).map(|(_, hook)| hook).collect()
+        let at = hooks
+            .on_cancel
+            .len()
+            .checked_sub(1)
+            .filter(|_| self.is_cancelled())?;
+        Some(hooks.on_cancel.swap_remove(at).1)
+    }
+
+    /// Ends the work by force: calls the hooks for it on this thread.
+    pub(crate) fn abort(&self) {
+        let hooks = {
+            let mut hooks = self.0.hooks.lock();
+            hooks.aborted = true;
+            std::mem::take(&mut hooks.on_abort)
+        };
+        for (_, hook) in hooks {
+            hook();
+        }
     }
 }
 
@@ -251,7 +288,9 @@ impl Hooks {
 
 impl fmt::Debug for CancelToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CancelToken").field(&self.is_cancelled()).finish()
+        f.debug_tuple("CancelToken")
+            .field(&self.is_cancelled())
+            .finish()
     }
 }
 
@@ -285,6 +324,8 @@ impl Drop for HookGuard {
 
 impl fmt::Debug for HookGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HookGuard").field("stage", &self.stage).finish()
+        f.debug_struct("HookGuard")
+            .field("stage", &self.stage)
+            .finish()
     }
 }

@@ -1,7 +1,19 @@
 //! A synchronous bulkhead runtime for agent harnesses: one slow tool must not starve the rest.
 
+pub mod admission;
 pub mod call;
 #[cfg(feature = "json")]
 pub mod driver;
 pub mod outcome;
+mod runtime;
+pub mod telemetry;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod time;
+
+#[cfg(feature = "json")]
+pub use runtime::ToolCall;
+pub use runtime::{
+    Builder, Leftover, Partition, PartitionSpec, Permit, Runtime, ShutdownReport, SpecError,
+    Ticket, Turn,
+};

@@ -63,6 +63,16 @@ fn saturating_nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Whether `instant` is past, or now.
+pub(crate) fn is_past(instant: Instant) -> bool {
+    Instant::now() >= instant
+}
+
+/// The instant `span` from now; none if no instant can express it.
+pub(crate) fn instant_in(span: Duration) -> Option<Instant> {
+    Instant::now().checked_add(span)
+}
+
 /// Something that sleeps until a time and must look again when a manual clock moves.
 pub(crate) trait Sleeper: Send + Sync {
     /// Wakes the sleeper so that it reads the clock anew.
@@ -87,7 +97,9 @@ enum Kind {
 impl Clock {
     /// The system's monotonic clock; its origin is this call.
     pub fn system() -> Clock {
-        Clock(Kind::System { origin: Instant::now() })
+        Clock(Kind::System {
+            origin: Instant::now(),
+        })
     }
 
     /// A clock that stands still until its [`ManualClock`] moves it.
@@ -103,7 +115,10 @@ impl Clock {
     /// ```
     pub fn manual() -> (Clock, ManualClock) {
         let manual = Arc::new(Manual::default());
-        (Clock(Kind::Manual(Arc::clone(&manual))), ManualClock(manual))
+        (
+            Clock(Kind::Manual(Arc::clone(&manual))),
+            ManualClock(manual),
+        )
     }
 
     /// The present time.
@@ -127,7 +142,10 @@ impl Clock {
     /// Has `sleeper` woken whenever a manual clock moves; nothing on the system's clock.
     pub(crate) fn register(&self, sleeper: Weak<dyn Sleeper>) {
         if let Kind::Manual(manual) = &self.0 {
-            let mut sleepers = manual.sleepers.lock().expect("no sleeper panics under this lock");
+            let mut sleepers = manual
+                .sleepers
+                .lock()
+                .expect("no sleeper panics under this lock");
             sleepers.retain(|known| known.strong_count() > 0);
             sleepers.push(sleeper);
         }
@@ -142,6 +160,12 @@ impl fmt::Debug for Clock {
         };
         write!(f, "Clock({kind}, {:?})", self.now())
     }
+}
+
+/// The time of day, which alone tells how far off a date is. It may jump; nothing waits by it.
+#[cfg(feature = "http")]
+pub(crate) fn wall_clock() -> std::time::SystemTime {
+    std::time::SystemTime::now()
 }
 
 #[derive(Default)]
@@ -161,11 +185,18 @@ impl ManualClock {
     /// A runtime sees one jump, not the moments in between: step as finely as the test needs.
     pub fn advance(&self, span: Duration) {
         let step = saturating_nanos(span);
-        let _ = self.0.now.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| {
-            Some(now.saturating_add(step))
-        });
+        let _ = self
+            .0
+            .now
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| {
+                Some(now.saturating_add(step))
+            });
         let sleepers: Vec<_> = {
-            let known = self.0.sleepers.lock().expect("no sleeper panics under this lock");
+            let known = self
+                .0
+                .sleepers
+                .lock()
+                .expect("no sleeper panics under this lock");
             known.iter().filter_map(Weak::upgrade).collect()
         };
         for sleeper in &sleepers {
@@ -179,6 +210,10 @@ impl ManualClock {
 
 impl fmt::Debug for ManualClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ManualClock({:?})", Time(self.0.now.load(Ordering::SeqCst)))
+        write!(
+            f,
+            "ManualClock({:?})",
+            Time(self.0.now.load(Ordering::SeqCst))
+        )
     }
 }

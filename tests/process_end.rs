@@ -27,7 +27,12 @@ const TREE: &str = "
 
 /// The same program as in the tree, of somebody else.
 fn look_alike() -> Stray {
-    Stray(std::process::Command::new("sleep").arg("600").spawn().unwrap())
+    Stray(
+        std::process::Command::new("sleep")
+            .arg("600")
+            .spawn()
+            .unwrap(),
+    )
 }
 
 /// Checks that all of `TREE` is gone; with nothing but a group to hold it, that the outcome owns up
@@ -55,7 +60,10 @@ fn a_normal_exit_ends_the_tree_and_nobody_else() {
         let folder = tempfile::tempdir().unwrap();
         let innocent = look_alike();
         let shown = run(process.dir(folder.path()), sh(TREE), json!({})).unwrap();
-        assert_eq!((&shown["exit_code"], &shown["stdout"]), (&json!(0), &json!("begun\n")));
+        assert_eq!(
+            (&shown["exit_code"], &shown["stdout"]),
+            (&json!(0), &json!("begun\n"))
+        );
         check_tree(folder.path(), held_by, &shown);
         assert!(innocent.is_alive());
     });
@@ -71,7 +79,10 @@ fn the_run_limit_ends_the_tree_and_shows_what_was_written() {
         let start = Instant::now();
         let limit = Duration::from_secs(2);
         let failure = call(&*tool, &json!({}), limit, &CancelToken::new()).unwrap_err();
-        assert_eq!((failure.reason, failure.executed), (FailureReason::Limit, Executed::Unknown));
+        assert_eq!(
+            (failure.reason, failure.executed),
+            (FailureReason::Limit, Executed::Unknown)
+        );
         assert!(start.elapsed() >= limit && start.elapsed() < Duration::from_secs(20));
         assert_eq!(evidence(&failure)["stdout"], "begun\n");
         assert_eq!(evidence(&failure)["signal"], "SIGKILL");
@@ -140,10 +151,16 @@ fn no_time_and_no_caller_mean_no_start() {
     let tool = local.tool(Command::new(["touch", "started"])).unwrap();
     let token = CancelToken::new();
     let failure = call(&*tool, &json!({}), Duration::ZERO, &token).unwrap_err();
-    assert_eq!((failure.reason, failure.executed), (FailureReason::Limit, Executed::No));
+    assert_eq!(
+        (failure.reason, failure.executed),
+        (FailureReason::Limit, Executed::No)
+    );
     token.cancel();
     let failure = call(&*tool, &json!({}), AMPLE, &token).unwrap_err();
-    assert_eq!((failure.reason, failure.executed), (FailureReason::Cancelled, Executed::No));
+    assert_eq!(
+        (failure.reason, failure.executed),
+        (FailureReason::Cancelled, Executed::No)
+    );
     assert!(!folder.path().join("started").exists());
 }
 

@@ -55,8 +55,29 @@ pub struct ArgSpec {
     pub name: String,
     /// What it must be.
     pub kind: ArgType,
-    /// What stands in for it when the call leaves it out; `None`: it must be there.
+    /// What stands in for it when the call leaves it out, or says null and its type knows none;
+    /// `None`: it must be there. May be null whatever the type.
     pub default: Option<Value>,
+}
+
+impl ArgSpec {
+    /// What the argument is when a call gives `given` for it.
+    fn value<'v>(&'v self, given: Option<&'v Value>) -> Result<&'v Value, Failure> {
+        let rule = self.kind.rule();
+        match (given, &self.default) {
+            (Some(value), _) if self.kind.admits(value) => Ok(value),
+            (None | Some(Value::Null), Some(default)) => Ok(default),
+            (None, None) => Err(invalid(format!(
+                "missing argument `{}` ({rule})",
+                self.name
+            ))),
+            (Some(value), _) => Err(invalid(format!(
+                "argument `{}` must be {rule}, not {}",
+                self.name,
+                kind_of(value)
+            ))),
+        }
+    }
 }
 
 /// All arguments a tool takes.
@@ -77,7 +98,11 @@ impl Signature {
         let mut specs = declared;
         for name in templates.into_iter().flat_map(Template::names) {
             if !specs.iter().any(|spec| spec.name == name) {
-                specs.push(ArgSpec { name: name.to_owned(), kind, default: None });
+                specs.push(ArgSpec {
+                    name: name.to_owned(),
+                    kind,
+                    default: None,
+                });
             }
         }
         Signature { specs }
@@ -95,35 +120,23 @@ impl Signature {
     /// [`FailureReason::InvalidCall`] for the first argument that is missing, unknown or of the
     /// wrong type; it names the argument and the rule, and never repeats a value.
     pub fn check(&self, args: &Args) -> Result<Args, Failure> {
-        if let Some(name) = args.keys().find(|name| !self.specs.iter().any(|s| s.name == **name)) {
+        if let Some(name) = args
+            .keys()
+            .find(|name| !self.specs.iter().any(|s| s.name == **name))
+        {
             let known: Vec<_> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
             return Err(invalid(format!(
                 "unknown argument `{name}`; this tool takes {}",
-                if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+                if known.is_empty() {
+                    "none".to_owned()
+                } else {
+                    known.join(", ")
+                }
             )));
         }
         let mut full = Args::new();
         for spec in &self.specs {
-            let value = match (args.get(&spec.name), &spec.default) {
-                (Some(value), _) => value,
-                (None, Some(default)) => default,
-                (None, None) => {
-                    return Err(invalid(format!(
-                        "missing argument `{}` ({})",
-                        spec.name,
-                        spec.kind.rule()
-                    )));
-                }
-            };
-            if !spec.kind.admits(value) {
-                return Err(invalid(format!(
-                    "argument `{}` must be {}, not {}",
-                    spec.name,
-                    spec.kind.rule(),
-                    kind_of(value)
-                )));
-            }
-            full.insert(spec.name.clone(), value.clone());
+            full.insert(spec.name.clone(), spec.value(args.get(&spec.name))?.clone());
         }
         Ok(full)
     }
@@ -167,7 +180,11 @@ impl Template {
                 ));
             };
             let name = &rest[..end];
-            if name.is_empty() || !name.chars().all(|c| c.is_alphanumeric() || "_-".contains(c)) {
+            if name.is_empty()
+                || !name
+                    .chars()
+                    .all(|c| c.is_alphanumeric() || "_-".contains(c))
+            {
                 return Err(format!(
                     "`{text}`: `{{{name}}}` is no placeholder; a name is letters, digits, `_` or `-`"
                 ));
@@ -252,7 +269,9 @@ mod tests {
     fn templates_keep_text_and_name_arguments() {
         let template = Template::parse("/repos/{id}/{{x}}?q={q}").unwrap();
         assert_eq!(template.names().collect::<Vec<_>>(), ["id", "q"]);
-        let filled = template.fill(&args(json!({"id": 7, "q": "a b"})), |t| t.replace(' ', "%20"));
+        let filled = template.fill(&args(json!({"id": 7, "q": "a b"})), |t| {
+            t.replace(' ', "%20")
+        });
         assert_eq!(filled, "/repos/7/{x}?q=a%20b");
         assert_eq!(Template::parse("{id}").unwrap().whole(), Some("id"));
         assert_eq!(template.whole(), None);
@@ -274,12 +293,24 @@ mod tests {
             default: Some(json!(10)),
         };
         let signature = Signature::of([&template], vec![limit], ArgType::Scalar);
-        assert_eq!(signature.check(&args(json!({"q": "x"}))).unwrap()["limit"], 10);
+        assert_eq!(
+            signature.check(&args(json!({"q": "x"}))).unwrap()["limit"],
+            10
+        );
+        assert_eq!(
+            signature
+                .check(&args(json!({"q": "x", "limit": null})))
+                .unwrap()["limit"],
+            10
+        );
         for (given, named) in [
             (json!({}), "missing argument `q`"),
             (json!({"q": "x", "z": 1}), "unknown argument `z`"),
             (json!({"q": ["x"]}), "argument `q` must be"),
-            (json!({"q": "x", "limit": "10"}), "argument `limit` must be a whole number"),
+            (
+                json!({"q": "x", "limit": "10"}),
+                "argument `limit` must be a whole number",
+            ),
         ] {
             let failure = signature.check(&args(given)).unwrap_err();
             assert!(failure.message.contains(named), "{}", failure.message);

@@ -43,7 +43,11 @@ pub(crate) fn gist(result: &Value) -> Value {
 }
 
 pub(crate) fn sizing() -> Sizing {
-    Sizing { partition: Arc::from("local"), connections: 4, run_limit: AMPLE }
+    Sizing {
+        partition: Arc::from("local"),
+        connections: 4,
+        run_limit: AMPLE,
+    }
 }
 
 pub(crate) fn open(process: Process) -> Launcher {
@@ -66,7 +70,10 @@ pub(crate) fn call(
 }
 
 /// Runs `command` in a partition of its own with time enough.
-#[expect(clippy::needless_pass_by_value, reason = "arguments are written where they are used")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments are written where they are used"
+)]
 pub(crate) fn run(process: Process, command: Command, args: Value) -> Result<Value, Failure> {
     let tool = open(process).tool(command).unwrap();
     call(&*tool, &args, AMPLE, &CancelToken::new())
@@ -74,13 +81,18 @@ pub(crate) fn run(process: Process, command: Command, args: Value) -> Result<Val
 
 /// What a failure shows.
 pub(crate) fn evidence(failure: &Failure) -> &Value {
-    failure.evidence.value().expect("a child that ran leaves evidence")
+    failure
+        .evidence
+        .value()
+        .expect("a child that ran leaves evidence")
 }
 
 /// The ids that a script has written to `file`, one a line.
 pub(crate) fn pids(file: &Path) -> Vec<i32> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    text.lines().map(|line| line.trim().parse().unwrap()).collect()
+    text.lines()
+        .map(|line| line.trim().parse().unwrap())
+        .collect()
 }
 
 /// Whether the process exists and is no zombie.

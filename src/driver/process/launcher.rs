@@ -56,7 +56,10 @@ impl Launcher {
             return Err(format!("dir: `{shown}` must not hold a NUL"));
         }
         let dir = std::path::absolute(&dir).map_err(|error| format!("dir: `{shown}`: {error}"))?;
-        let environment = command.environment.clone().over(&self.partition.environment);
+        let environment = command
+            .environment
+            .clone()
+            .over(&self.partition.environment);
         environment.check()?;
         let limits = command.limits.clone().over(&self.partition.limits);
         limits.check()?;
@@ -72,7 +75,13 @@ impl Launcher {
             term_grace: self.partition.term_grace,
         };
         let variables = environment.of(std::env::vars_os());
-        Ok(Setup { dir, variables, limits, bounds, shim: self.shim.clone() })
+        Ok(Setup {
+            dir,
+            variables,
+            limits,
+            bounds,
+            shim: self.shim.clone(),
+        })
     }
 }
 
@@ -107,8 +116,13 @@ impl Setup {
         let wake = Wake::arm(run.cancel_token()).map_err(|error| explain(&error))?;
 
         let mut command = std::process::Command::new(&file);
-        command.arg0(name).args(&invocation.args).current_dir(&self.dir);
-        command.env_clear().envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+            .arg0(name)
+            .args(&invocation.args)
+            .current_dir(&self.dir);
+        command
+            .env_clear()
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
         let (child, pipes) = match &self.shim {
             Some(shim) => shim
                 .spawn(&command, name, &self.limits, invocation.stdin.as_deref())

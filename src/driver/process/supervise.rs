@@ -116,7 +116,13 @@ impl<'a> Supervision<'a> {
         let pipe_held_open = self.drain().map_err(Loss::Lost)?;
         let exit = self.child.finish()?;
         let [stdout, stderr] = self.streams.map(|stream| stream.capture);
-        Ok(Ended { by: self.by, exit, stdout, stderr, pipe_held_open })
+        Ok(Ended {
+            by: self.by,
+            exit,
+            stdout,
+            stderr,
+            pipe_held_open,
+        })
     }
 
     fn until_ended(&mut self, wake: &Wake) -> io::Result<()> {
@@ -138,7 +144,9 @@ impl<'a> Supervision<'a> {
     }
 
     fn pipes(&self) -> [Option<BorrowedFd<'_>>; 2] {
-        self.streams.each_ref().map(|stream| stream.pipe.as_ref().map(AsFd::as_fd))
+        self.streams
+            .each_ref()
+            .map(|stream| stream.pipe.as_ref().map(AsFd::as_fd))
     }
 
     /// How long nothing but a descriptor can bring news.
@@ -185,7 +193,11 @@ impl<'a> Supervision<'a> {
 
     /// Kills the child for whatever is due now.
     fn enforce(&mut self) {
-        let written: u64 = self.streams.iter().map(|stream| stream.capture.total()).sum();
+        let written: u64 = self
+            .streams
+            .iter()
+            .map(|stream| stream.capture.total())
+            .sum();
         if written > self.bounds.output_max {
             self.kill(EndedBy::OutputMax);
         }
@@ -230,7 +242,9 @@ pub(super) fn readable<const N: usize>(
     patience: Duration,
 ) -> io::Result<[bool; N]> {
     let watched = sources.iter().flatten();
-    let mut fds: Vec<_> = watched.map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    let mut fds: Vec<_> = watched
+        .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
+        .collect();
     let timeout = Timespec {
         tv_sec: patience.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: patience.subsec_nanos().into(),

@@ -39,14 +39,21 @@ impl Wake {
             }
         };
         let armed = [token.on_cancel(hook(CANCEL)), token.on_abort(hook(ABORT))];
-        Ok(Wake { pipe, _armed: armed })
+        Ok(Wake {
+            pipe,
+            _armed: armed,
+        })
     }
 
     /// Takes the next call-off. Blocks unless the pipe is readable.
     pub(super) fn take(&self) -> io::Result<Urgency> {
         let mut byte = [0];
         (&self.pipe.0).read_exact(&mut byte)?;
-        Ok(if byte == [ABORT] { Urgency::Abort } else { Urgency::Cancel })
+        Ok(if byte == [ABORT] {
+            Urgency::Abort
+        } else {
+            Urgency::Cancel
+        })
     }
 }
 
@@ -65,7 +72,7 @@ mod tests {
         let token = CancelToken::new();
         let wake = Wake::arm(&token).unwrap();
         token.cancel();
-        token.abort().into_iter().for_each(|hook| hook());
+        token.abort();
         assert_eq!(wake.take().unwrap(), Urgency::Cancel);
         assert_eq!(wake.take().unwrap(), Urgency::Abort);
     }

@@ -15,7 +15,12 @@ const MESSAGE_MAX: usize = 32 * 1024;
 
 /// Both ends of a new socket.
 pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+    Ok(socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?)
 }
 
 /// Sends a message, and `passed` with it. Never blocks.
@@ -71,7 +76,9 @@ mod tests {
         let (message, passed) = receive(&theirs).unwrap();
         assert_eq!(message, b"first");
         let mut text = String::new();
-        std::fs::File::from(passed.unwrap()).read_to_string(&mut text).unwrap();
+        std::fs::File::from(passed.unwrap())
+            .read_to_string(&mut text)
+            .unwrap();
         assert_eq!(text, "given");
         let (message, passed) = receive(&theirs).unwrap();
         assert!(message == b"second" && passed.is_none());

@@ -100,7 +100,10 @@ fn rlimits(limits: &Limits) -> Vec<(Resource, Rlimit)> {
     .into_iter()
     .filter_map(|(resource, soft, hard)| {
         let ours = getrlimit(resource).maximum.unwrap_or(u64::MAX);
-        let rlimit = Rlimit { current: Some(soft?.min(ours)), maximum: Some(hard?.min(ours)) };
+        let rlimit = Rlimit {
+            current: Some(soft?.min(ours)),
+            maximum: Some(hard?.min(ours)),
+        };
         Some((resource, rlimit))
     })
     .collect()

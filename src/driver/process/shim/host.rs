@@ -64,9 +64,18 @@ impl ShimStarter {
         limits: &Limits,
         input: Option<&str>,
     ) -> io::Result<(Box<dyn Leash>, Pipes)> {
-        let leaf = self.cgroups.as_ref().and_then(|hierarchy| hierarchy.leaf().ok());
-        let cgroup = leaf.as_ref().and_then(|leaf| leaf.path().to_str()).map(str::to_owned);
-        let order = serde_json::to_vec(&Order { limits: limits.clone(), cgroup })?;
+        let leaf = self
+            .cgroups
+            .as_ref()
+            .and_then(|hierarchy| hierarchy.leaf().ok());
+        let cgroup = leaf
+            .as_ref()
+            .and_then(|leaf| leaf.path().to_str())
+            .map(str::to_owned);
+        let order = serde_json::to_vec(&Order {
+            limits: limits.clone(),
+            cgroup,
+        })?;
         let given = input.map(stdin::holding).transpose()?;
         let (ours, theirs) = channel::pair()?;
         channel::send(&ours, &order, given.as_ref().map(AsFd::as_fd))?;
@@ -74,16 +83,31 @@ impl ShimStarter {
         let mut command = Command::new(&self.file);
         command.arg0(SHIM_NAME).arg(MARK).arg(program.get_program()).arg(name);
         command.args(program.get_args()).env_clear();
-        command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.envs(
+            program
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
         if let Some(dir) = program.get_current_dir() {
             command.current_dir(dir);
         }
-        command.stdin(theirs).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        command
+            .stdin(theirs)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
         let mut process = command.spawn()?;
         let pipes = child::take_pipes(&mut process);
         let pid = Pid::from_child(&process);
         let exit_watch = child::exit_watch(pid);
-        let shimmed = Shimmed { link: Some(ours), process, pid, exit_watch, reaped: false, leaf };
+        let shimmed = Shimmed {
+            link: Some(ours),
+            process,
+            pid,
+            exit_watch,
+            reaped: false,
+            leaf,
+        };
         Ok((Box::new(shimmed), pipes))
     }
 }

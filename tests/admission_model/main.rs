@@ -1,0 +1,3 @@
+//! The scheduler against a naive model, and the faults other bulkheads are known for.
+
+mod tenants;
