@@ -13,10 +13,7 @@ use super::super::cgroup::{Hierarchy, Leaf};
 use super::super::child::{self, Exit, Held, Leash, Loss, Pipes, Usage};
 use super::super::limits::Limits;
 use super::super::{Shim, stdin};
-use super::{KILL, MARK, OWN, Order, Report, TERMINATE, channel};
-
-/// The shim's name for itself, as lists of processes show it.
-const NAME: &str = "watertight-shim";
+use super::{KILL, MARK, OWN, Order, Report, SHIM_NAME, TERMINATE, channel};
 
 /// Starts the shims of one partition.
 #[derive(Clone, Debug)]
@@ -42,15 +39,12 @@ impl ShimStarter {
                 .map_err(|error| format!("shim: `{}`: {error}", file.display()))?,
             Shim::At(file) => {
                 return Err(format!(
-                    "shim: `{}` is no file; give the path of `{NAME}`, or turn the shim off",
+                    "shim: `{}` is no file; give the path of `{SHIM_NAME}`, or turn the shim off",
                     file.display()
                 ));
             }
         };
-        Ok(Some(ShimStarter {
-            file,
-            cgroups: Hierarchy::find().filter(|_| cgroup),
-        }))
+        Ok(Some(ShimStarter { file, cgroups: if cgroup { Hierarchy::find() } else { None } }))
     }
 
     /// Its file.
@@ -87,11 +81,7 @@ impl ShimStarter {
         channel::send(&ours, &order, given.as_ref().map(AsFd::as_fd))?;
 
         let mut command = Command::new(&self.file);
-        command
-            .arg0(NAME)
-            .arg(MARK)
-            .arg(program.get_program())
-            .arg(name);
+        command.arg0(SHIM_NAME).arg(MARK).arg(program.get_program()).arg(name);
         command.args(program.get_args()).env_clear();
         command.envs(
             program
@@ -161,40 +151,25 @@ impl Leash for Shimmed {
 
     fn finish(mut self: Box<Self>) -> Result<Exit, Loss> {
         self.reaped = true;
-        self.process.wait().map_err(Loss::Lost)?;
-        let message = self
-            .link
-            .as_ref()
-            .map(|link| channel::receive(link))
-            .transpose();
-        let message = message
-            .ok()
-            .flatten()
-            .map(|(message, _)| message)
-            .unwrap_or_default();
+        let status = self.process.wait().map_err(Loss::Lost)?;
+        let message = self.link.as_ref().map(channel::receive).transpose();
+        let message = message.ok().flatten().map(|(message, _)| message).unwrap_or_default();
         match serde_json::from_slice(&message) {
-            Ok(Report::NotBegun { errno, step }) => Err(Loss::NotBegun {
-                error: io::Error::from_raw_os_error(errno),
-                step,
-            }),
-            Ok(Report::Ended {
-                status,
-                cpu_us,
-                peak_memory_kib,
-                survivors,
-                in_cgroup,
-            }) => Ok(Exit {
-                status: status.map(ExitStatus::from_raw),
-                usage: Some(Usage {
-                    cpu_us,
-                    peak_memory_kib,
-                }),
-                held: if in_cgroup { Held::Cgroup } else { Held::Shim },
-                survivors,
-            }),
-            Err(_) => Err(Loss::Shim {
-                in_cgroup: self.leaf.is_some(),
-            }),
+            Ok(Report::NotBegun { errno, step }) => {
+                Err(Loss::NotBegun { error: io::Error::from_raw_os_error(errno), step })
+            }
+            Ok(Report::Ended { status, cpu_us, peak_memory_kib, survivors, in_cgroup }) => {
+                Ok(Exit {
+                    status: status.map(ExitStatus::from_raw),
+                    usage: Some(Usage { cpu_us, peak_memory_kib }),
+                    held: if in_cgroup { Held::Cgroup } else { Held::Shim },
+                    survivors,
+                })
+            }
+            Err(_) => {
+                let in_cgroup = self.leaf.as_ref().is_some_and(Leaf::is_populated);
+                Err(Loss::Shim { status, in_cgroup })
+            }
         }
     }
 }
