@@ -1,9 +1,9 @@
 //! The knobs of one partition's admission, and what each value means.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::call::Tenant;
+pub use crate::error::PolicyError;
 
 /// How waiting calls are given to free slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -43,33 +43,6 @@ pub struct Policy {
     /// How long an overdue call has to end after it is called off, before it is ended by force.
     pub cancel_grace: Duration,
 }
-
-/// A knob with a value that is not allowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyError {
-    /// The knob.
-    pub key: &'static str,
-    /// Its value.
-    pub value: String,
-    /// What is allowed.
-    pub rule: &'static str,
-    /// What to do.
-    pub fix: &'static str,
-}
-
-impl fmt::Display for PolicyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PolicyError {
-            key,
-            value,
-            rule,
-            fix,
-        } = self;
-        write!(f, "{key} = {value}: {rule}; {fix}")
-    }
-}
-
-impl std::error::Error for PolicyError {}
 
 impl Policy {
     /// The most slots a partition may have; each is a thread.
