@@ -4,7 +4,9 @@ pub mod admission;
 pub mod call;
 #[cfg(feature = "json")]
 pub mod driver;
+mod error;
 pub mod outcome;
+pub mod resilience;
 mod runtime;
 pub mod telemetry;
 #[cfg(feature = "testing")]
