@@ -269,14 +269,17 @@ impl CancelToken {
 
     /// Ends the work by force: calls the hooks for it on this thread.
     pub(crate) fn abort(&self) {
-        let hooks = {
-            let mut hooks = self.0.hooks.lock();
-            hooks.aborted = true;
-            std::mem::take(&mut hooks.on_abort)
-        };
-        for (_, hook) in hooks.into_iter().rev() {
+        for hook in self.take_abort_hooks() {
             hook();
         }
+    }
+
+    /// The hooks that end the work by force, to be called by the caller.
+    pub(crate) fn take_abort_hooks(&self) -> Vec<HookFn> {
+        let mut hooks = self.0.hooks.lock();
+        hooks.aborted = true;
+        let taken = std::mem::take(&mut hooks.on_abort);
+        taken.into_iter().map(|(_, hook)| hook).collect()
     }
 }
 

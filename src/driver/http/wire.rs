@@ -106,7 +106,11 @@ pub(super) fn left(details: &ConnectionDetails) -> Result<NextTimeout, Error> {
     {
         timeout.after = timeout.after.saturating_sub(begun.elapsed()).into();
     }
-    if timeout.after.is_zero() { Err(Error::Timeout(timeout.reason)) } else { Ok(timeout) }
+    if timeout.after.is_zero() {
+        Err(Error::Timeout(timeout.reason))
+    } else {
+        Ok(timeout)
+    }
 }
 
 /// One TCP connection.
@@ -188,7 +192,8 @@ impl Transport for Wire {
         }
         let until = self.clock.now() + *timeout.after;
         let socket = self.socket.clone();
-        line.during(socket, || self.write(amount, until))?.map_err(|error| failed(error, timeout))
+        line.during(socket, || self.write(amount, until))?
+            .map_err(|error| failed(error, timeout))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {

@@ -353,7 +353,7 @@ mod tests {
         let token = Token::new();
         let call = watch.begin(&run(AMPLE, &token));
         assert!(call.holds(&first));
-        let late = token.abort();
+        let late = token.take_abort_hooks();
         assert_eq!(late.len(), 1);
         assert_eq!(call.finish(), None);
         let next = watch.begin(&run(AMPLE, &Token::new()));
@@ -365,7 +365,7 @@ mod tests {
         let token = Token::new();
         let aborted = watch.begin(&run(AMPLE, &token));
         assert!(aborted.holds(&second));
-        token.abort().into_iter().for_each(|hook| hook());
+        token.abort();
         ends(second_end);
         assert_eq!(aborted.finish(), Some(FailureReason::Cancelled));
     }
