@@ -7,6 +7,8 @@ pub mod driver;
 pub mod outcome;
 mod runtime;
 pub mod telemetry;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod time;
 
 #[cfg(feature = "json")]
