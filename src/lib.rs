@@ -2,6 +2,8 @@
 
 pub mod admission;
 pub mod call;
+#[cfg(feature = "config")]
+pub mod config;
 #[cfg(feature = "json")]
 pub mod driver;
 pub mod outcome;
