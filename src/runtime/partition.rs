@@ -319,13 +319,15 @@ impl Partition {
                     overdue,
                 })
             });
+            let mut wait = state.wait.clone();
+            wait.record_many(Duration::ZERO, state.unwaited);
             PartitionSnapshot {
                 partition: Arc::clone(&self.shared.name),
                 gauges: state.scheduler.gauges(),
                 offered: state.scheduler.totals().offered,
                 counts: state.counts,
                 max_in_flight: state.max_in_flight,
-                wait: state.wait.clone(),
+                wait,
                 run: state.run.clone(),
                 running: running.collect(),
             }

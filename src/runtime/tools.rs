@@ -52,6 +52,11 @@ impl ToolCall {
         }
     }
 
+    /// The tool's name.
+    pub fn tool(&self) -> &str {
+        &self.tool
+    }
+
     /// Adds an argument.
     #[must_use]
     pub fn arg(mut self, name: impl Into<String>, value: impl Into<Value>) -> ToolCall {

@@ -22,11 +22,15 @@
 
 mod behaviour;
 mod connection;
+#[cfg(feature = "json")]
+mod isolation;
 mod request;
 mod unreachable;
 mod vendor;
 
 pub use behaviour::{Behaviour, Framing, Reply};
+#[cfg(feature = "json")]
+pub use isolation::{Isolated, NotIsolated, Slow, assert_isolated, check_isolated};
 pub use request::Seen;
 pub use unreachable::{Unanswered, refused_addr};
 pub use vendor::{Counts, Vendor};
