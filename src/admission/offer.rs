@@ -7,6 +7,7 @@ use super::policy::Dispatch;
 use super::scheduler::Scheduler;
 use super::slots::SlotId;
 use super::waiting::{Waiter, WaiterId};
+use crate::call::Tenant;
 use crate::outcome::BusyReason;
 use crate::time::Time;
 
@@ -24,7 +25,11 @@ impl<T> Scheduler<T> {
             return self.refuse(offer.payload, Rejection::Deadline, None);
         }
         let tenant = self.tenants.enter(offer.tenant.as_ref());
-        if let Some(slot) = self.eligible(tenant) {
+        let (home, below_cap) = (
+            self.tenants.get(tenant).home,
+            self.tenants.below_cap(tenant),
+        );
+        if let Some(slot) = self.eligible(home, below_cap) {
             let borrowed = self.start(now, slot, tenant, offer.deadline, offer.run_for);
             let waited = Duration::ZERO;
             return Decision::Start(Started {
@@ -59,12 +64,18 @@ impl<T> Scheduler<T> {
         })
     }
 
-    /// The slot an offer of `tenant` may go straight into: never past a waiter that could have it.
-    fn eligible(&self, tenant: u32) -> Option<SlotId> {
-        if self.slots.free_count == 0 || !self.tenants.below_cap(tenant) {
+    /// Whether an offer of `tenant` would have to wait or be turned away as busy.
+    pub fn is_full_for(&self, tenant: Option<&Tenant>) -> bool {
+        let (home, below_cap) = self.tenants.look_up(tenant);
+        !self.closed && self.eligible(home, below_cap).is_none()
+    }
+
+    /// The slot an offer may go straight into: never past a waiter that could have it.
+    #[inline]
+    fn eligible(&self, home: u32, below_cap: bool) -> Option<SlotId> {
+        if self.slots.free_count == 0 || !below_cap {
             return None;
         }
-        let home = self.tenants.get(tenant).home;
         if self.tenants.next_in(home).is_some() {
             return None;
         }

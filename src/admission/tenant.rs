@@ -82,6 +82,18 @@ impl Tenants {
         self.add(Some(name.clone()), home)
     }
 
+    /// A tenant's home, and whether it may hold one more slot; nobody is remembered for it.
+    pub(super) fn look_up(&self, name: Option<&Tenant>) -> (u32, bool) {
+        let rest = self.turns.len() as u32 - 1;
+        let Some(name) = name else {
+            return (rest, self.below_cap(NOBODY));
+        };
+        match self.by_name.get(name) {
+            Some(&at) => (self.get(at).home, self.below_cap(at)),
+            None => (self.homes.get(name).copied().unwrap_or(rest), self.cap > 0),
+        }
+    }
+
     fn add(&mut self, name: Option<Tenant>, home: u32) -> u32 {
         let state = TenantState {
             name: name.clone(),
