@@ -2,6 +2,10 @@
 
 pub mod admission;
 pub mod call;
+#[cfg(feature = "cli")]
+pub mod cli;
+#[cfg(feature = "config")]
+pub mod config;
 #[cfg(feature = "json")]
 pub mod driver;
 mod error;
@@ -17,5 +21,5 @@ pub mod time;
 pub use runtime::ToolCall;
 pub use runtime::{
     Builder, Leftover, Partition, PartitionSpec, Permit, Runtime, ShutdownReport, SpecError,
-    Ticket, Turn,
+    Ticket, Turn, Waker,
 };

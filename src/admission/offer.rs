@@ -7,6 +7,7 @@ use super::policy::Dispatch;
 use super::scheduler::Scheduler;
 use super::slots::SlotId;
 use super::waiting::{Waiter, WaiterId, has_come};
+use crate::call::Tenant;
 use crate::outcome::BusyReason;
 use crate::time::Time;
 
@@ -49,7 +50,9 @@ impl<T> Scheduler<T> {
         if has_come(offer.deadline, now) {
             return self.refuse(now, tenant, offer.payload, Rejection::Deadline);
         }
-        let slot = self.eligible(tenant).or_else(|| {
+        let home = self.tenants.get(tenant).home;
+        let below_cap = self.tenants.below_cap(tenant);
+        let slot = self.eligible(home, below_cap).or_else(|| {
             let borrows = self.may_borrow(tenant) && reserve();
             borrows.then(|| self.borrow_for(tenant)).flatten()
         });
@@ -81,13 +84,18 @@ impl<T> Scheduler<T> {
         })
     }
 
-    /// The slot an offer of `tenant` may go straight into: never past a waiter that could have it.
+    /// Whether an offer of `tenant` would have to wait or be turned away as busy.
+    pub fn is_full_for(&self, tenant: Option<&Tenant>) -> bool {
+        let (home, below_cap) = self.tenants.look_up(tenant);
+        !self.closed && self.eligible(home, below_cap).is_none()
+    }
+
+    /// The slot an offer may go straight into: never past a waiter that could have it.
     #[inline]
-    fn eligible(&self, tenant: u32) -> Option<SlotId> {
-        if self.slots.free_count == 0 || !self.tenants.below_cap(tenant) {
+    fn eligible(&self, home: u32, below_cap: bool) -> Option<SlotId> {
+        if self.slots.free_count == 0 || !below_cap {
             return None;
         }
-        let home = self.tenants.get(tenant).home;
         if self.tenants.next_in(home).is_some() {
             return None;
         }

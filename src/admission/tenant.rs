@@ -149,6 +149,20 @@ impl Tenants {
         at
     }
 
+    /// A tenant's home, and whether it may hold one more slot; nobody is remembered for it.
+    pub(super) fn look_up(&self, name: Option<&Tenant>) -> (u32, bool) {
+        let Some(name) = name else {
+            return (self.get(NOBODY).home, self.below_cap(NOBODY));
+        };
+        match self.by_name.get(name) {
+            Some(&at) => (self.get(at).home, self.below_cap(at)),
+            None => {
+                let listed = self.listed.get(name).copied().unwrap_or(self.unlisted);
+                (listed.home, self.cap > 0)
+            }
+        }
+    }
+
     fn add(&mut self, name: Option<Tenant>, listed: Listed) -> u32 {
         let state = TenantState {
             name,

@@ -31,7 +31,7 @@ pub use spec::{PartitionSpec, SpecError};
 pub use ticket::Ticket;
 #[cfg(feature = "json")]
 pub use tools::ToolCall;
-pub use turn::Turn;
+pub use turn::{Turn, Waker};
 
 use crate::admission::PolicyError;
 use crate::telemetry::Snapshot;

@@ -15,7 +15,7 @@ use super::state::Waiting;
 use super::ticket::{Backstop, Ticket};
 use super::turn::Completed;
 use crate::admission::{Offer, PolicyError, SlotId};
-use crate::call::{Run, Terms};
+use crate::call::{Run, Tenant, Terms};
 use crate::outcome::{CallError, Failure, Outcome, Timing};
 use crate::telemetry::{PartitionSnapshot, RunningCall};
 use crate::time::{Clock, Time};
@@ -305,6 +305,15 @@ impl Partition {
             attempt,
             timing,
         })
+    }
+
+    /// Whether a call of `tenant`, offered now, would have to wait or be turned away as busy. If all
+    /// offers come from this thread, a no holds until the next one. Holds the partition's lock for
+    /// some nanoseconds.
+    pub fn is_full_for(&self, tenant: Option<&Tenant>) -> bool {
+        self.shared
+            .gate
+            .look(|state| state.scheduler.is_full_for(tenant))
     }
 
     /// How full it is and what it has done, all at one instant. Holds the partition's lock for
