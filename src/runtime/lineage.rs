@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use super::sync::thread_local;
+
 /// Tells partitions of one process apart.
 pub(crate) type PartitionId = u64;
 

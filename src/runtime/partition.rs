@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::actions::{Actions, Errand, Job};
@@ -12,6 +13,7 @@ use super::permit::{Permit, Waiter};
 use super::shutdown::Alive;
 use super::spec::PartitionSpec;
 use super::state::Waiting;
+use super::sync::{AtomicBool, Receiver, Sender, bounded};
 use super::ticket::{Backstop, Ticket};
 use super::turn::Completed;
 use crate::admission::{Offer, PolicyError, SlotId};
@@ -19,7 +21,6 @@ use crate::call::{Run, Tenant, Terms};
 use crate::outcome::{CallError, Failure, Outcome, Timing};
 use crate::telemetry::{PartitionSnapshot, RunningCall};
 use crate::time::{Clock, Time};
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 
 /// One dependency class behind its wall: its own threads, its own bounded admission. Clones are
 /// the same partition.
@@ -45,6 +46,9 @@ pub(crate) struct Shared {
     pub(super) gate: Gate,
     spec: PartitionSpec,
     work: Sender<Work>,
+    /// The other end as well, for what is sent when no worker may be left.
+    work_back: Receiver<Work>,
+    over: AtomicBool,
     errands: Sender<Errand>,
     pub(super) alive: Arc<Alive>,
 }
@@ -78,6 +82,8 @@ impl Shared {
             gate: Gate::new(spec.policy.clone(), clock)?,
             spec,
             work,
+            work_back: work_inbox.clone(),
+            over: AtomicBool::new(false),
             errands,
             alive: Arc::default(),
         };
@@ -96,17 +102,28 @@ impl Shared {
     }
 
     /// Hands a started call to a worker. The channel holds as many jobs as calls can run, so it is
-    /// never full; should it fail all the same, the call is called off, not lost.
+    /// full only of exits: a start that was decided before the end of the partition may be sent
+    /// after it. If it went in before the exits, a worker finds it before them; if not, it is taken
+    /// back here.
     fn hand_off(&self, job: Job) {
-        let Err(TrySendError::Full(Work::Run(job)) | TrySendError::Disconnected(Work::Run(job))) =
-            self.work.try_send(Work::Run(job))
-        else {
-            return;
-        };
-        job.call.about().revoke();
-        let mut actions = Actions::default();
-        self.gate.unsent(&job, &mut actions);
-        self.act(actions);
+        if let Err(unsent) = self.work.try_send(Work::Run(job)) {
+            self.take_back(unsent.into_inner());
+        } else if self.over.load(Ordering::SeqCst) {
+            self.work_back
+                .try_iter()
+                .for_each(|work| self.take_back(work));
+            self.send_exits();
+        }
+    }
+
+    /// Calls off a start that found no worker.
+    fn take_back(&self, work: Work) {
+        if let Work::Run(job) = work {
+            job.call.about().revoke();
+            let mut actions = Actions::default();
+            self.gate.unsent(&job, &mut actions);
+            self.act(actions);
+        }
     }
 
     /// Leaves to the ender what may block. If it has been stuck for so long that its queue is
@@ -120,8 +137,9 @@ impl Shared {
         }
     }
 
-    /// Lets idle workers go.
+    /// Lets idle workers go, and the ender.
     pub(super) fn send_exits(&self) {
+        self.over.store(true, Ordering::SeqCst);
         while self.work.try_send(Work::Exit).is_ok() {}
         let _ = self.errands.try_send(Errand::Exit);
     }
@@ -250,7 +268,7 @@ impl Partition {
     ///
     /// As [`Partition::permit`], and [`CallError::Timeout`] if the deadline came first.
     pub fn permit_with(&self, terms: Terms) -> Result<Permit, Box<Outcome<()>>> {
-        thread_local! {
+        super::sync::thread_local! {
             static WAITER: Arc<Waiter> = Arc::default();
         }
         let shared = &self.shared;
