@@ -9,7 +9,7 @@ use rustix::net::sockopt::set_socket_linger;
 
 use super::behaviour::{Behaviour, Framing, Reply};
 use super::request::{Progress, Seen, parse};
-use super::vendor::Shared;
+use super::shared::Shared;
 
 /// The most bytes kept of a client that sends while it should wait.
 const INPUT_MAX: usize = 32 * 1024 * 1024;

@@ -23,6 +23,7 @@
 mod behaviour;
 mod connection;
 mod request;
+mod shared;
 mod unreachable;
 mod vendor;
 

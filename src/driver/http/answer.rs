@@ -29,29 +29,37 @@ impl Answer {
     pub(super) fn decode(self, keep: &[HeaderName]) -> Result<Value, Failure> {
         let kept = std::iter::once(&CONTENT_TYPE).chain(keep);
         let headers: Map<String, Value> = kept
-            .filter_map(|name| {
-                Some((name.as_str().to_owned(), text_of(&self.headers, name)?.into()))
-            })
+            .filter_map(|name| Some((name.to_string(), text_of(&self.headers, name)?.into())))
             .collect();
-        let mut result = json!({"status": self.status, "headers": headers});
+        let mut result = Map::with_capacity(4);
+        result.insert("status".to_owned(), self.status.into());
+        result.insert("headers".to_owned(), Value::Object(headers));
+        let (body, lossy) = self.body()?;
+        result.insert("body".to_owned(), body);
+        if lossy {
+            result.insert("body_lossy".to_owned(), Value::Bool(true));
+        }
+        Ok(Value::Object(result))
+    }
+
+    /// The body, and whether bytes of it were lost.
+    fn body(self) -> Result<(Value, bool), Failure> {
         if self.body.is_empty() {
-            result["body"] = Value::Null;
-        } else if is_json(&self.headers) {
-            result["body"] = serde_json::from_slice(&self.body).map_err(|error| {
+            return Ok((Value::Null, false));
+        }
+        if is_json(&self.headers) {
+            let body = serde_json::from_slice(&self.body).map_err(|error| {
                 Failure::new(FailureReason::Decode, format!("the body is no JSON: {error}"))
                     .evidence(json!({"status": self.status}))
             })?;
-        } else {
-            match String::from_utf8(self.body) {
-                Ok(text) => result["body"] = Value::String(text),
-                Err(error) => {
-                    let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-                    result["body"] = Value::String(text);
-                    result["body_lossy"] = Value::Bool(true);
-                }
-            }
+            return Ok((body, false));
         }
-        Ok(result)
+        Ok(match String::from_utf8(self.body) {
+            Ok(text) => (Value::String(text), false),
+            Err(error) => {
+                (Value::String(String::from_utf8_lossy(error.as_bytes()).into_owned()), true)
+            }
+        })
     }
 }
 

@@ -8,7 +8,8 @@ use ureq::http::header::HeaderMap;
 
 use super::exchange::exchange;
 use super::origin::Origin;
-use super::request::{Plan, Request};
+use super::plan::Plan;
+use super::request::Request;
 use super::stream::{StreamLimits, StreamTool};
 use super::watch::Watch;
 use crate::call::Run;

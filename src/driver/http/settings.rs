@@ -11,8 +11,8 @@ use ureq::http::header::HeaderMap;
 use ureq::unversioned::transport::Connector;
 
 use super::client::{Client, Partition};
+use super::header::{header_name, header_value};
 use super::origin::Origin;
-use super::request::{header_name, header_value};
 use super::resolve::{LookUp, Names, system};
 use super::tls::Tls;
 use super::watch::Watch;

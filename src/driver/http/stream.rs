@@ -12,7 +12,7 @@ use super::exchange::accepted;
 use super::failure::too_large;
 use super::line::{self, Line};
 use super::open_body::OpenBody;
-use super::request::{Filled, Plan};
+use super::plan::{Filled, Plan};
 use super::watch::Watch;
 use crate::call::{HookGuard, Run};
 use crate::driver::Args;

@@ -6,6 +6,8 @@ use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use socket2::{Domain, Socket, Type};
 use ureq::Error;
 use ureq::unversioned::transport::time::Instant;
@@ -205,12 +207,8 @@ impl Transport for Wire {
     /// nobody asked for, or the end, make it useless.
     fn is_open(&mut self) -> bool {
         self.pooled = true;
-        let quiet = self.socket.set_nonblocking(true).and_then(|()| {
-            let read = (&*self.socket).read(&mut [0; 1]);
-            self.socket.set_nonblocking(false)?;
-            Ok(matches!(read, Err(error) if error.kind() == ErrorKind::WouldBlock))
-        });
-        quiet.unwrap_or(false)
+        let peeked = recv(&*self.socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        matches!(peeked, Err(Errno::AGAIN))
     }
 }
 
