@@ -25,6 +25,7 @@ mod connection;
 #[cfg(feature = "json")]
 mod isolation;
 mod request;
+mod shared;
 mod unreachable;
 mod vendor;
 

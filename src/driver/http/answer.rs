@@ -29,35 +29,37 @@ impl Answer {
     pub(super) fn decode(self, keep: &[HeaderName]) -> Result<Value, Failure> {
         let kept = std::iter::once(&CONTENT_TYPE).chain(keep);
         let headers: Map<String, Value> = kept
-            .filter_map(|name| {
-                Some((
-                    name.as_str().to_owned(),
-                    text_of(&self.headers, name)?.into(),
-                ))
-            })
+            .filter_map(|name| Some((name.to_string(), text_of(&self.headers, name)?.into())))
             .collect();
-        let mut result = json!({"status": self.status, "headers": headers});
-        if self.body.is_empty() {
-            result["body"] = Value::Null;
-        } else if is_json(&self.headers) {
-            result["body"] = serde_json::from_slice(&self.body).map_err(|error| {
-                Failure::new(
-                    FailureReason::Decode,
-                    format!("the body is no JSON: {error}"),
-                )
-                .evidence(json!({"status": self.status}))
-            })?;
-        } else {
-            match String::from_utf8(self.body) {
-                Ok(text) => result["body"] = Value::String(text),
-                Err(error) => {
-                    let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-                    result["body"] = Value::String(text);
-                    result["body_lossy"] = Value::Bool(true);
-                }
-            }
+        let mut result = Map::with_capacity(4);
+        result.insert("status".to_owned(), self.status.into());
+        result.insert("headers".to_owned(), Value::Object(headers));
+        let (body, lossy) = self.body()?;
+        result.insert("body".to_owned(), body);
+        if lossy {
+            result.insert("body_lossy".to_owned(), Value::Bool(true));
         }
-        Ok(result)
+        Ok(Value::Object(result))
+    }
+
+    /// The body, and whether bytes of it were lost.
+    fn body(self) -> Result<(Value, bool), Failure> {
+        if self.body.is_empty() {
+            return Ok((Value::Null, false));
+        }
+        if is_json(&self.headers) {
+            let body = serde_json::from_slice(&self.body).map_err(|error| {
+                Failure::new(FailureReason::Decode, format!("the body is no JSON: {error}"))
+                    .evidence(json!({"status": self.status}))
+            })?;
+            return Ok((body, false));
+        }
+        Ok(match String::from_utf8(self.body) {
+            Ok(text) => (Value::String(text), false),
+            Err(error) => {
+                (Value::String(String::from_utf8_lossy(error.as_bytes()).into_owned()), true)
+            }
+        })
     }
 }
 
@@ -72,20 +74,13 @@ pub(super) fn refusal(
 ) -> Failure {
     let pause = retry_after(headers, now);
     let failure = match status {
-        429 => Failure::new(
-            FailureReason::Throttled,
-            "the backend asks for a pause (status 429)",
-        )
-        .executed(Executed::No),
-        503 if pause.is_some() => Failure::new(
-            FailureReason::Throttled,
-            "the backend asks for a pause (status 503)",
-        )
-        .executed(Executed::Unknown),
-        _ => Failure::new(
-            FailureReason::HttpStatus,
-            format!("the backend answered {status}"),
-        ),
+        429 => Failure::new(FailureReason::Throttled, "the backend asks for a pause (status 429)")
+            .executed(Executed::No),
+        503 if pause.is_some() => {
+            Failure::new(FailureReason::Throttled, "the backend asks for a pause (status 503)")
+                .executed(Executed::Unknown)
+        }
+        _ => Failure::new(FailureReason::HttpStatus, format!("the backend answered {status}")),
     };
     let failure = match pause {
         Some(pause) => failure.retry_after(pause),
@@ -108,19 +103,12 @@ fn is_json(headers: &HeaderMap) -> bool {
     let Some(text) = text_of(headers, &CONTENT_TYPE) else {
         return false;
     };
-    let kind = text
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
+    let kind = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
 }
 
 fn text_of(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    headers
-        .get(name)
-        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 fn excerpt(body: &[u8], sent: &HeaderMap) -> String {

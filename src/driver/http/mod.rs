@@ -17,6 +17,49 @@
 //! # Ok::<(), String>(())
 //! ```
 //!
+//! # Limits
+//!
+//! A call ends at its run limit, and within about a millisecond of a cancel, whatever it is blocked
+//! in: the look-up of the name, the connection in the making, the TLS handshake, sending, waiting,
+//! reading. The backend sees its connection closed. A connection on which a call has finished goes
+//! back to the pool, and no late cancel reaches it there. What was cut short, by us or by a reset, is
+//! never a result; a body without a length or chunks that the backend itself ends is.
+//!
+//! A redirect is followed within the base URL's scheme, host and port only. Proxies, cookies and
+//! compression are not used.
+//!
+//! # Streams
+//!
+//! [`Client::streaming`] makes tools whose answer is read while it comes:
+//!
+//! ```no_run
+//! use serde_json::json;
+//! use watertight::call::{CancelToken, Run};
+//! use watertight::driver::http::{Events, Http, Request, StreamLimits};
+//! # use watertight::driver::{Args, Sizing};
+//! # use watertight::outcome::Failure;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let sizing = Sizing {
+//! #     partition: "model".into(), connections: 4, run_limit: std::time::Duration::from_secs(60),
+//! # };
+//! # let args = Args::new();
+//! # let run = Run::detached(sizing.run_limit, CancelToken::new());
+//!
+//! let model = Http::new("https://model.example").open(&sizing)?;
+//! let ask = Request::post("/v1/messages").body(json!({"prompt": "{prompt}", "stream": true}));
+//! let ask = model.streaming(ask, StreamLimits::default())?;
+//!
+//! let stream = ask.prepare(&args).and_then(|opening| opening.open(&run));
+//! for event in Events::new(stream.map_err(|failure| failure.message)?) {
+//!     match event {
+//!         Ok(event) => println!("{}", event.data),
+//!         Err(failure) => println!("ended: {}", failure.message),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Outcomes
 //!
 //! A result is `{"status": 200, "headers": {"content-type": "…"}, "body": …}`; the body is JSON if
@@ -28,6 +71,7 @@
 //! | the run limit came first | `limit` | no before the request was sent, else unknown |
 //! | cancelled | `cancelled` | no before the request was sent, else unknown |
 //! | reset, closed early, not HTTP | `http_protocol` | unknown |
+//! | a stream's backend silent, or its consumer idle, for too long | `limit` | unknown |
 //! | a status that is not accepted | `http_status`, with status and beginning of the body | yes |
 //! | 429 | `throttled` | no |
 //! | 503 with Retry-After | `throttled` | unknown |
@@ -41,9 +85,11 @@ mod client;
 mod events;
 mod exchange;
 mod failure;
+mod header;
 mod line;
 mod open_body;
 mod origin;
+mod plan;
 mod request;
 mod resolve;
 mod settings;

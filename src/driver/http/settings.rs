@@ -11,8 +11,8 @@ use ureq::http::header::HeaderMap;
 use ureq::unversioned::transport::Connector;
 
 use super::client::{Client, Partition};
+use super::header::{header_name, header_value};
 use super::origin::Origin;
-use super::request::{header_name, header_value};
 use super::resolve::{LookUp, Names, system};
 use super::tls::Tls;
 use super::watch::Watch;
@@ -128,16 +128,9 @@ impl Http {
             .timeout_resolve(Some(self.connect_timeout))
             .timeout_connect(Some(self.connect_timeout))
             .build();
-        let connector = WireConnector {
-            clock: Clock::system(),
-        }
-        .chain(self.tls.connector()?)
-        .chain(Connected);
-        let names = Names::new(
-            origin.clone(),
-            self.look_up,
-            format!("{}-dns", sizing.partition),
-        );
+        let connector =
+            WireConnector { clock: Clock::system() }.chain(self.tls.connector()?).chain(Connected);
+        let names = Names::new(origin.clone(), self.look_up, format!("{}-dns", sizing.partition));
         Ok(Client::new(Partition {
             agent: Agent::with_parts(config, connector, names),
             origin,

@@ -6,6 +6,8 @@ use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use socket2::{Domain, Socket, Type};
 use ureq::Error;
 use ureq::unversioned::transport::time::Instant;
@@ -106,11 +108,7 @@ pub(super) fn left(details: &ConnectionDetails) -> Result<NextTimeout, Error> {
     {
         timeout.after = timeout.after.saturating_sub(begun.elapsed()).into();
     }
-    if timeout.after.is_zero() {
-        Err(Error::Timeout(timeout.reason))
-    } else {
-        Ok(timeout)
-    }
+    if timeout.after.is_zero() { Err(Error::Timeout(timeout.reason)) } else { Ok(timeout) }
 }
 
 /// One TCP connection.
@@ -192,8 +190,7 @@ impl Transport for Wire {
         }
         let until = self.clock.now() + *timeout.after;
         let socket = self.socket.clone();
-        line.during(socket, || self.write(amount, until))?
-            .map_err(|error| failed(error, timeout))
+        line.during(socket, || self.write(amount, until))?.map_err(|error| failed(error, timeout))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
@@ -210,12 +207,8 @@ impl Transport for Wire {
     /// nobody asked for, or the end, make it useless.
     fn is_open(&mut self) -> bool {
         self.pooled = true;
-        let quiet = self.socket.set_nonblocking(true).and_then(|()| {
-            let read = (&*self.socket).read(&mut [0; 1]);
-            self.socket.set_nonblocking(false)?;
-            Ok(matches!(read, Err(error) if error.kind() == ErrorKind::WouldBlock))
-        });
-        quiet.unwrap_or(false)
+        let peeked = recv(&*self.socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        matches!(peeked, Err(Errno::AGAIN))
     }
 }
 
