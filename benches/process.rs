@@ -5,7 +5,10 @@
 //! Blocks of calls of `true` are interleaved, the bare library twice, so that its spread against
 //! itself is known. Fails if a call without a shim costs more than 1.05 of the bare library, given
 //! that spread. What a shim and a control group add is printed only.
-#![expect(clippy::print_stdout, reason = "a benchmark's output is what it prints")]
+#![expect(
+    clippy::print_stdout,
+    reason = "a benchmark's output is what it prints"
+)]
 
 #[cfg(not(target_os = "linux"))]
 fn main() {}
@@ -54,7 +57,11 @@ mod linux {
     }
 
     pub(crate) fn by_driver(process: Process) -> Box<dyn Fn()> {
-        let sizing = Sizing { partition: Arc::from("bench"), connections: 1, run_limit: LIMIT };
+        let sizing = Sizing {
+            partition: Arc::from("bench"),
+            connections: 1,
+            run_limit: LIMIT,
+        };
         let launcher = process.open(&sizing).unwrap();
         let tool: Arc<dyn Tool> = launcher.tool(Command::new([PROGRAM])).unwrap();
         Box::new(move || {

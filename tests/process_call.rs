@@ -11,13 +11,26 @@ use watertight::driver::process::{Command, Limits, Process, Shim};
 use watertight::outcome::{Executed, Failure, FailureReason};
 
 fn printf(process: Process, text: &Value) -> Result<Value, Failure> {
-    run(process, Command::new(["printf", "<%s>", "{a}", "b{a}{a}"]), json!({ "a": text }))
+    run(
+        process,
+        Command::new(["printf", "<%s>", "{a}", "b{a}{a}"]),
+        json!({ "a": text }),
+    )
 }
 
 #[test]
 fn each_argument_is_one_element_whatever_is_in_it() {
     however_held(|process, held_by| {
-        for text in ["x", "a b", "a; rm -rf x", "$(id)", "'\"\n\t*", "--flag", "", "ü€😀"] {
+        for text in [
+            "x",
+            "a b",
+            "a; rm -rf x",
+            "$(id)",
+            "'\"\n\t*",
+            "--flag",
+            "",
+            "ü€😀",
+        ] {
             let shown = printf(process.clone(), &json!(text)).unwrap();
             let stdout = format!("<{text}><b{text}{text}>");
             assert_eq!(
@@ -26,8 +39,14 @@ fn each_argument_is_one_element_whatever_is_in_it() {
             );
             assert_eq!(shown["held_by"], held_by);
         }
-        assert_eq!(printf(process.clone(), &json!(7)).unwrap()["stdout"], "<7><b77>");
-        assert_eq!(printf(process, &json!(true)).unwrap()["stdout"], "<true><btruetrue>");
+        assert_eq!(
+            printf(process.clone(), &json!(7)).unwrap()["stdout"],
+            "<7><b77>"
+        );
+        assert_eq!(
+            printf(process, &json!(true)).unwrap()["stdout"],
+            "<true><btruetrue>"
+        );
     });
 }
 

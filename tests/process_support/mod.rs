@@ -27,7 +27,11 @@ pub(crate) fn however_held(test: impl Fn(Process, &str)) {
     test(Process::new().shim(Shim::Off), "group");
     test(Process::new().shim(shim()), "shim");
     let best = Process::new().shim(shim()).cgroup(true);
-    let held = run(best.clone(), Command::new(["true"]), Value::Object(Default::default()));
+    let held = run(
+        best.clone(),
+        Command::new(["true"]),
+        Value::Object(Default::default()),
+    );
     if held.unwrap()["held_by"] == "cgroup" {
         test(best, "cgroup");
     }

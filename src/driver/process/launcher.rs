@@ -132,12 +132,19 @@ impl Setup {
         let ended = Supervision::new(run, &self.bounds, child, pipes).wait(&wake);
         ended.map_err(|loss| match loss {
             Loss::NotBegun { error, step: None } => explain(&error),
-            Loss::NotBegun { error, step: Some(step) } => {
-                program::not_begun(format!("`{name}` could not be {step}: {error}"))
-            }
+            Loss::NotBegun {
+                error,
+                step: Some(step),
+            } => program::not_begun(format!("`{name}` could not be {step}: {error}")),
             Loss::Shim { status, in_cgroup } => {
-                let fate = if in_cgroup { "was killed" } else { "may still run" };
-                lost(&format!("lost the shim of `{name}` ({status}); what it began {fate}"))
+                let fate = if in_cgroup {
+                    "was killed"
+                } else {
+                    "may still run"
+                };
+                lost(&format!(
+                    "lost the shim of `{name}` ({status}); what it began {fate}"
+                ))
             }
             Loss::Lost(error) => lost(&format!("no hold on `{name}`: {error}")),
         })

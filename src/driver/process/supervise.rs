@@ -271,7 +271,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let ready = folder.path().join("ready");
         let mut command = Command::new("sh");
-        command.args(["-c", "trap '' TERM; touch ready; exec sleep 600"]).current_dir(&folder);
+        command
+            .args(["-c", "trap '' TERM; touch ready; exec sleep 600"])
+            .current_dir(&folder);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let (child, pipes) = Grouped::spawn(command).unwrap();
         while !ready.exists() {
@@ -281,11 +283,17 @@ mod tests {
         let token = CancelToken::new();
         token.cancel();
         let wake = Wake::arm(&token).unwrap();
-        token.abort().into_iter().for_each(|hook| hook());
+        token.abort();
         let grace = Duration::from_secs(3600);
-        let bounds = Bounds { output_kept: 0, output_max: 0, term_grace: grace };
+        let bounds = Bounds {
+            output_kept: 0,
+            output_max: 0,
+            term_grace: grace,
+        };
         let run = Run::detached(grace, token);
-        let ended = Supervision::new(&run, &bounds, child, pipes).wait(&wake).unwrap();
+        let ended = Supervision::new(&run, &bounds, child, pipes)
+            .wait(&wake)
+            .unwrap();
         assert_eq!(ended.by, EndedBy::Cancel);
         assert!(run.remaining() > grace / 2, "long before any limit");
     }

@@ -47,7 +47,14 @@ pub(super) fn receive(socket: impl AsFd) -> io::Result<(Vec<u8>, Option<OwnedFd>
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut attached = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let mut next = || recvmsg(&socket, &mut [IoSliceMut::new(&mut message)], &mut attached, flags);
+    let mut next = || {
+        recvmsg(
+            &socket,
+            &mut [IoSliceMut::new(&mut message)],
+            &mut attached,
+            flags,
+        )
+    };
     // The other end was closed before it had read everything, which is told once, and before what
     // it had sent itself.
     let received = match next() {
@@ -82,7 +89,10 @@ mod tests {
         assert_eq!(text, "given");
         let (message, passed) = receive(&theirs).unwrap();
         assert!(message == b"second" && passed.is_none());
-        assert_eq!(receive(&theirs).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(
+            receive(&theirs).unwrap_err().kind(),
+            io::ErrorKind::WouldBlock
+        );
         send(&theirs, b"report", None).unwrap();
         send(&ours, b"not read by", None).unwrap();
         drop(theirs);

@@ -44,7 +44,10 @@ impl ShimStarter {
                 ));
             }
         };
-        Ok(Some(ShimStarter { file, cgroups: if cgroup { Hierarchy::find() } else { None } }))
+        Ok(Some(ShimStarter {
+            file,
+            cgroups: if cgroup { Hierarchy::find() } else { None },
+        }))
     }
 
     /// Its file.
@@ -81,7 +84,11 @@ impl ShimStarter {
         channel::send(&ours, &order, given.as_ref().map(AsFd::as_fd))?;
 
         let mut command = Command::new(&self.file);
-        command.arg0(SHIM_NAME).arg(MARK).arg(program.get_program()).arg(name);
+        command
+            .arg0(SHIM_NAME)
+            .arg(MARK)
+            .arg(program.get_program())
+            .arg(name);
         command.args(program.get_args()).env_clear();
         command.envs(
             program
@@ -153,19 +160,31 @@ impl Leash for Shimmed {
         self.reaped = true;
         let status = self.process.wait().map_err(Loss::Lost)?;
         let message = self.link.as_ref().map(channel::receive).transpose();
-        let message = message.ok().flatten().map(|(message, _)| message).unwrap_or_default();
+        let message = message
+            .ok()
+            .flatten()
+            .map(|(message, _)| message)
+            .unwrap_or_default();
         match serde_json::from_slice(&message) {
-            Ok(Report::NotBegun { errno, step }) => {
-                Err(Loss::NotBegun { error: io::Error::from_raw_os_error(errno), step })
-            }
-            Ok(Report::Ended { status, cpu_us, peak_memory_kib, survivors, in_cgroup }) => {
-                Ok(Exit {
-                    status: status.map(ExitStatus::from_raw),
-                    usage: Some(Usage { cpu_us, peak_memory_kib }),
-                    held: if in_cgroup { Held::Cgroup } else { Held::Shim },
-                    survivors,
-                })
-            }
+            Ok(Report::NotBegun { errno, step }) => Err(Loss::NotBegun {
+                error: io::Error::from_raw_os_error(errno),
+                step,
+            }),
+            Ok(Report::Ended {
+                status,
+                cpu_us,
+                peak_memory_kib,
+                survivors,
+                in_cgroup,
+            }) => Ok(Exit {
+                status: status.map(ExitStatus::from_raw),
+                usage: Some(Usage {
+                    cpu_us,
+                    peak_memory_kib,
+                }),
+                held: if in_cgroup { Held::Cgroup } else { Held::Shim },
+                survivors,
+            }),
             Err(_) => {
                 let in_cgroup = self.leaf.as_ref().is_some_and(Leaf::is_populated);
                 Err(Loss::Shim { status, in_cgroup })

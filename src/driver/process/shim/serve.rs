@@ -100,7 +100,10 @@ fn usage_of_all() -> (u64, u64) {
 
 fn begin(program: &Program, limits: &Limits, given: Option<OwnedFd>) -> io::Result<Pid> {
     let mut command = Command::new(&program.file);
-    command.arg0(&program.name).args(&program.args).process_group(0);
+    command
+        .arg0(&program.name)
+        .args(&program.args)
+        .process_group(0);
     command.stdin(given.map_or_else(Stdio::null, Stdio::from));
     confine(&mut command, limits);
     Ok(Pid::from_child(&command.spawn()?))
