@@ -80,13 +80,13 @@ impl<T> Scheduler<T> {
     }
 
     fn expire_due(&mut self, now: Time, effects: &mut Effects<T>) {
-        let outlook = self.outlook(now);
+        let mut outlook = None;
         while let Some(at) = self.room.expired(now) {
             let Some(waiter) = self.take_waiter(at) else {
                 return self.fail();
             };
             let deadline = waiter.clock() == Some(TimeoutClock::Deadline);
-            let hint = (!deadline).then(|| outlook.hint(self.room.len()));
+            let hint = (!deadline).then(|| self.hint_again(now, waiter.tenant, &mut outlook));
             let rejection = if deadline {
                 Rejection::Deadline
             } else {

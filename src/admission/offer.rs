@@ -72,15 +72,16 @@ impl<T> Scheduler<T> {
     }
 
     fn refuse(&mut self, now: Time, tenant: u32, payload: T, rejection: Rejection) -> Decision<T> {
-        self.count(tenant, |totals| &mut totals.rejected);
-        self.tenants.leave(tenant);
         let comes_back =
             matches!(rejection, Rejection::Busy(reason) if reason != BusyReason::Reentrant);
+        let retry_after = comes_back.then(|| self.hint(now, tenant));
+        self.count(tenant, |totals| &mut totals.rejected);
+        self.tenants.leave(tenant);
         Decision::Reject(Rejected {
             rejection,
             payload,
             waited: Duration::ZERO,
-            retry_after: comes_back.then(|| self.outlook(now).hint(self.room.len())),
+            retry_after,
         })
     }
 
@@ -145,7 +146,7 @@ impl<T> Scheduler<T> {
             self.fail();
             return Some(BusyReason::QueueFull);
         };
-        let hint = self.outlook(now).hint(self.room.len());
+        let hint = self.hint(now, tenant);
         let displaced = Rejection::Busy(BusyReason::Displaced);
         self.turn_away(now, waiter, displaced, Some(hint), effects);
         None

@@ -64,6 +64,8 @@ pub(super) struct Tenants {
     /// Tenants by how many of their calls wait, then by the newest of them, for the fair share of
     /// a full queue.
     by_waiting: BTreeSet<(u32, u64, u32)>,
+    /// How many wait, by home.
+    pub(super) waiting_in: Vec<u32>,
     listed: HashMap<Tenant, Listed>,
     unlisted: Listed,
     in_order_of_arrival: bool,
@@ -105,6 +107,7 @@ impl Tenants {
             by_name: HashMap::new(),
             turns: Turns::new(unlisted.home as usize + 1),
             by_waiting: BTreeSet::new(),
+            waiting_in: vec![0; unlisted.home as usize + 1],
             listed,
             unlisted,
             in_order_of_arrival: policy.dispatch == Dispatch::Fifo,
@@ -253,10 +256,13 @@ impl Tenants {
 
     /// Changes the tenant's line; its turn must be set anew.
     pub(super) fn line<R>(&mut self, at: u32, change: impl FnOnce(&mut Line) -> R) -> R {
-        let line = &mut self.all[at as usize].line;
+        let state = &mut self.all[at as usize];
+        let line = &mut state.line;
         let before = (line.len, line.newest, at);
         let answer = change(line);
         let after = (line.len, line.newest, at);
+        let waiting = &mut self.waiting_in[state.home as usize];
+        *waiting = waiting.saturating_sub(before.0) + after.0;
         self.by_waiting.remove(&before);
         if line.len > 0 {
             self.by_waiting.insert(after);

@@ -258,3 +258,48 @@ fn a_hint_does_not_expect_an_overdue_call_back_soon_and_never_overflows() {
         assert!(busy.retry_after.unwrap() >= run_limit);
     }
 }
+
+#[test]
+fn a_hint_looks_only_at_slots_that_may_serve_the_tenant() {
+    let long = Duration::from_secs(20);
+    for dispatch in [Dispatch::Fifo, Dispatch::Strict] {
+        let policy = Policy {
+            dispatch,
+            tenant_max: (dispatch == Dispatch::Fifo).then_some(1),
+            homes: vec![("slow".into(), 1)],
+            ..Policy::new(2)
+        };
+        let mut effects = Effects::default();
+        let mut scheduler = busy_with(policy, &mut effects);
+        let offer = |wait_until| Offer {
+            tenant: Some("slow".into()),
+            run_for: long,
+            ..waiting_until(1, wait_until)
+        };
+        started(scheduler.offer(at(0), offer(at(1)), &mut effects));
+        let soon = rejected(scheduler.offer(at(30), waiting_until(2, at(0)), &mut effects));
+        assert!(
+            soon.retry_after.unwrap() < 20 * MS,
+            "{dispatch:?}: {soon:?}"
+        );
+
+        // The same slot is held by a call that is far older than any before it.
+        let late = rejected(scheduler.offer(at(9000), offer(at(0)), &mut effects));
+        assert!(
+            late.retry_after.unwrap() >= 9000 * MS,
+            "{dispatch:?}: {late:?}"
+        );
+        waiting(scheduler.offer(at(9000), offer(at(9001)), &mut effects));
+        waiting(scheduler.offer(at(9000), offer(at(9001)), &mut effects));
+        scheduler.dispatch(at(9001), &mut effects);
+        let hints: Vec<_> = effects
+            .rejected
+            .iter()
+            .map(|late| late.retry_after)
+            .collect();
+        assert!(
+            hints.iter().all(|hint| *hint >= Some(9001 * MS)),
+            "{dispatch:?}: {hints:?}"
+        );
+    }
+}

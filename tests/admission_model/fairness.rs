@@ -348,4 +348,7 @@ fn a_full_queue_is_shared_and_two_tenants_do_not_take_one_place_from_each_other(
     // Of two that have most, the one whose newest came last loses it.
     waiting(scheduler.offer(at(0), offer("c", 8), &mut effects));
     assert_eq!(effects.rejected.pop().map(|loser| loser.payload), Some(6));
+    // Now a has two, b one, and c one: another for b would only turn the two around.
+    let answer = scheduler.offer(at(0), offer("b", 9), &mut effects);
+    assert!(matches!(answer, Decision::Reject(_)) && effects.rejected.is_empty());
 }

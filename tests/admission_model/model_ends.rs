@@ -203,13 +203,14 @@ impl Model {
     }
 
     pub(crate) fn weight(&self, tenant: Tenant) -> f64 {
-        let mut weights = self.policy.weights.iter();
-        let listed = weights.find(|(name, _)| name.as_str() == name_of(tenant));
-        match self.policy.dispatch {
-            Dispatch::RoundRobin => listed.map_or(1.0, |&(_, weight)| f64::from(weight)),
-            // Where weights mean nothing, everybody's pass stands still.
-            _ => f64::INFINITY,
+        let weights = &self.policy.weights;
+        if self.policy.dispatch != Dispatch::RoundRobin || weights.is_empty() {
+            // Only the order of dispatches counts: everybody's pass stands still.
+            return f64::INFINITY;
         }
+        let mut weights = weights.iter();
+        let listed = weights.find(|(name, _)| name.as_str() == name_of(tenant));
+        listed.map_or(1.0, |&(_, weight)| f64::from(weight))
     }
 
     pub(crate) fn holding(&self, tenant: Tenant) -> usize {

@@ -24,17 +24,20 @@ fn policy(rng: &mut Rng, dispatch: Dispatch) -> Policy {
             homes.push((name.into(), own));
         }
     }
+    let mut weights = Vec::new();
+    if rng.bool() {
+        // Powers of two, whose strides are exact.
+        weights = ["a", "b"]
+            .map(|name| (name.into(), 1 << rng.u32(0..=2)))
+            .into();
+    }
     Policy {
         queue: rng.u32(0..=6),
         dispatch,
         tenant_max: some(rng, 1, 3),
         tenant_queue: some(rng, 0, 3),
         homes,
-        // Powers of two, whose strides are exact.
-        weights: vec![
-            ("a".into(), 1 << rng.u32(0..=2)),
-            ("b".into(), 1 << rng.u32(0..=2)),
-        ],
+        weights,
         replace_overdue: rng.u32(0..=2),
         reserve_max: rng.u32(0..=2),
         cancel_grace: Duration::from_nanos(rng.u64(0..=3)),
