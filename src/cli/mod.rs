@@ -2,6 +2,7 @@
 
 mod check;
 mod completions;
+mod demo;
 mod run;
 mod signals;
 mod table;
@@ -36,6 +37,7 @@ struct Cli {
 enum Command {
     Run(run::Run),
     Check(check::Check),
+    Demo(demo::Demo),
     Completions(completions::Completions),
 }
 
@@ -44,6 +46,7 @@ Examples:
   watertight check                          what watertight.toml will do
   watertight run calls.jsonl                run the calls of a file
   agent | watertight run --strict           run what an agent writes; 1 if some call failed
+  watertight demo                           one slow tool, with walls and without, in 25 s
   watertight completions bash > ~/.local/share/bash-completion/completions/watertight
 
 Exit codes: 0 done, 1 some call failed under --strict, 2 bad usage or configuration,
@@ -68,6 +71,7 @@ pub fn main() -> ExitCode {
     let code = match Cli::parse().command {
         Command::Run(run) => run.run(),
         Command::Check(check) => check.run(),
+        Command::Demo(demo) => demo.run(),
         Command::Completions(completions) => completions.run(),
     };
     ExitCode::from(code)

@@ -267,7 +267,7 @@ impl<'r> Engine<'r> {
             self.outcomes.never_offered(&call, partition);
         }
         self.runtime.shutdown(END_GRACE);
-        while let Some((index, outcome)) = self.turn.next() {
+        for (index, outcome) in self.turn.by_ref() {
             if let Some(InFlight { call, .. }) = self.in_flight.remove(&index) {
                 self.outcomes.ended(&call, &outcome);
             }

@@ -44,7 +44,14 @@ impl OpenBody {
     ) -> OpenBody {
         let limit_at = clock.now() + limit;
         let (reader, state) = (Mutex::default(), Mutex::default());
-        OpenBody { line, clock, limit_at, idle_max, reader, state }
+        OpenBody {
+            line,
+            clock,
+            limit_at,
+            idle_max,
+            reader,
+            state,
+        }
     }
 
     /// The answer has begun; fails if it has been closed meanwhile.
@@ -57,7 +64,9 @@ impl OpenBody {
     pub(super) fn read(&self, block: &mut [u8]) -> Result<usize, Failure> {
         self.state.lock().idle_since = None;
         let mut reader = self.reader.lock();
-        let Some(open) = reader.as_mut() else { return self.end(Ok(())).map(|()| 0) };
+        let Some(open) = reader.as_mut() else {
+            return self.end(Ok(())).map(|()| 0);
+        };
         match line::enter(&self.line, || open.read(block)) {
             Ok(count) if count > 0 || block.is_empty() => {
                 drop(reader);
@@ -66,7 +75,9 @@ impl OpenBody {
             ended => {
                 *reader = None;
                 drop(reader);
-                let how = ended.map(drop).map_err(|error| failure(error.into(), &self.line));
+                let how = ended
+                    .map(drop)
+                    .map_err(|error| failure(error.into(), &self.line));
                 self.end(how).map(|()| 0)
             }
         }
@@ -94,7 +105,10 @@ impl OpenBody {
     pub(super) fn due(&self, now: Time) -> Option<Time> {
         let state = self.state.lock();
         let idle_since = state.idle_since.unwrap_or(now);
-        state.end.is_none().then(|| self.limit_at.min(idle_since + self.idle_max))
+        state
+            .end
+            .is_none()
+            .then(|| self.limit_at.min(idle_since + self.idle_max))
     }
 
     /// Closes it if it must be.
@@ -104,7 +118,10 @@ impl OpenBody {
             self.close(limit(&self.line));
         } else if idle_since.is_some_and(|since| now >= since + self.idle_max) {
             let message = format!("nobody has read the stream for {:?}", self.idle_max);
-            self.close(Failure { message, ..limit(&self.line) });
+            self.close(Failure {
+                message,
+                ..limit(&self.line)
+            });
         }
     }
 

@@ -31,7 +31,12 @@ struct State {
 impl Watch {
     pub(super) fn new(thread_name: String) -> Watch {
         let (state, changed) = (Mutex::default(), Condvar::new());
-        Watch { thread_name, clock: Clock::system(), state, changed }
+        Watch {
+            thread_name,
+            clock: Clock::system(),
+            state,
+            changed,
+        }
     }
 
     /// A body of a stream that ends by `limit` from now; not watched yet.
@@ -53,7 +58,9 @@ impl Watch {
         let mut state = self.state.lock();
         if !state.running {
             let watch = Arc::clone(self);
-            thread::Builder::new().name(self.thread_name.clone()).spawn(move || watch.run())?;
+            thread::Builder::new()
+                .name(self.thread_name.clone())
+                .spawn(move || watch.run())?;
             state.running = true;
         }
         state.bodies.push(Arc::downgrade(body));
@@ -89,8 +96,12 @@ impl State {
     fn sort(&mut self, now: Time) -> (Vec<Arc<OpenBody>>, Time) {
         let (mut due, mut next) = (Vec::new(), Time::MAX);
         self.bodies.retain(|known| {
-            let Some(body) = known.upgrade() else { return false };
-            let Some(at) = body.due(now) else { return false };
+            let Some(body) = known.upgrade() else {
+                return false;
+            };
+            let Some(at) = body.due(now) else {
+                return false;
+            };
             if at <= now {
                 due.push(body);
             } else {
