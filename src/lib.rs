@@ -5,4 +5,6 @@ pub mod call;
 #[cfg(feature = "json")]
 pub mod driver;
 pub mod outcome;
+#[cfg(feature = "json")]
+pub mod simulate;
 pub mod time;

@@ -214,8 +214,12 @@ impl<T> Scheduler<T> {
                 .line
                 .head
                 .expect("it is somebody's turn");
+            // It starts before it leaves its line: a tenant with neither would be forgotten.
+            let &Waiter {
+                deadline, run_for, ..
+            } = self.room.get(head);
+            let borrowed = self.start(now, slot, tenant, deadline, run_for);
             let waiter = self.take_waiter(head);
-            let borrowed = self.start(now, slot, tenant, waiter.deadline, waiter.run_for);
             let waited = now - waiter.since;
             effects.started.push(Started {
                 slot,
