@@ -2,8 +2,13 @@
 
 pub mod admission;
 pub mod call;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
 #[cfg(feature = "json")]
 pub mod driver;
+#[cfg(feature = "cli")]
+pub mod inspect;
 pub mod outcome;
 #[cfg(feature = "json")]
 pub mod simulate;

@@ -1,2 +1,7 @@
 //! The `watertight` command.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    watertight::cli::main()
+}

@@ -26,8 +26,10 @@
 mod outcome;
 mod run;
 mod scenario;
+mod stream;
 
 pub use outcome::{BySide, Gate, Outcome, Request, Side, State, Tallies, Tally, Tick};
 pub use run::{LAST_ARRIVALS, LAST_TICK, run};
 pub(crate) use scenario::Given;
 pub use scenario::{Scenario, ScenarioError};
+pub use stream::{Batch, run_all};

@@ -68,6 +68,14 @@ impl Scenario {
         Given::parse(text)?.try_into()
     }
 
+    /// Its fields as JSON, in order.
+    pub fn fields(&self) -> Map<String, Value> {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(fields)) => fields,
+            _ => unreachable!("a scenario is an object of numbers and words"),
+        }
+    }
+
     /// Ticks that a request of `side` holds its slot; `None`: until it times out.
     pub(super) fn hold(&self, side: Side) -> Option<u32> {
         match side {
