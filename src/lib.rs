@@ -9,9 +9,13 @@ pub mod config;
 #[cfg(feature = "json")]
 pub mod driver;
 mod error;
+#[cfg(feature = "cli")]
+pub mod inspect;
 pub mod outcome;
 pub mod resilience;
 mod runtime;
+#[cfg(feature = "json")]
+pub mod simulate;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;

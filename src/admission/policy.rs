@@ -24,6 +24,26 @@ pub enum Dispatch {
     Borrow,
 }
 
+impl Dispatch {
+    /// All of them.
+    pub const ALL: [Dispatch; 4] = [
+        Dispatch::Fifo,
+        Dispatch::RoundRobin,
+        Dispatch::Strict,
+        Dispatch::Borrow,
+    ];
+
+    /// Its name in files: `fifo`, `round_robin`, `strict`, `borrow`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Dispatch::Fifo => "fifo",
+            Dispatch::RoundRobin => "round_robin",
+            Dispatch::Strict => "strict",
+            Dispatch::Borrow => "borrow",
+        }
+    }
+}
+
 /// What one partition's scheduler goes by. [`Policy::check`] says what is allowed.
 #[derive(Clone, Debug)]
 pub struct Policy {

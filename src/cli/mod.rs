@@ -3,6 +3,7 @@
 mod check;
 mod completions;
 mod demo;
+mod inspect;
 mod run;
 mod signals;
 mod table;
@@ -38,6 +39,7 @@ enum Command {
     Run(run::Run),
     Check(check::Check),
     Demo(demo::Demo),
+    Inspect(inspect::Args),
     Completions(completions::Completions),
 }
 
@@ -47,6 +49,7 @@ Examples:
   watertight run calls.jsonl                run the calls of a file
   agent | watertight run --strict           run what an agent writes; 1 if some call failed
   watertight demo                           one slow tool, with walls and without, in 25 s
+  watertight inspect                        see, tick by tick, why walls beat a shared pool
   watertight completions bash > ~/.local/share/bash-completion/completions/watertight
 
 Exit codes: 0 done, 1 some call failed under --strict, 2 bad usage or configuration,
@@ -72,6 +75,7 @@ pub fn main() -> ExitCode {
         Command::Run(run) => run.run(),
         Command::Check(check) => check.run(),
         Command::Demo(demo) => demo.run(),
+        Command::Inspect(args) => inspect::run(&args),
         Command::Completions(completions) => completions.run(),
     };
     ExitCode::from(code)
