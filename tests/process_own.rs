@@ -35,8 +35,8 @@ mod linux {
     /// Makes one call that never ends by itself, in `folder`.
     pub(super) fn harness(folder: &str) {
         let script = "
-            sleep 600 & echo $! >> pids
-            (env -i /usr/bin/setsid /bin/sh -c 'echo $$ >> pids; exec sleep 600' &)
+            sleep 120 & echo $! >> pids
+            (env -i /usr/bin/setsid /bin/sh -c 'echo $$ >> pids; exec sleep 120' &)
             echo $$ >> pids
             until [ $(wc -l < pids) = 3 ]; do sleep 0.01; done
             touch ready; trap '' TERM; wait";

@@ -15,7 +15,7 @@ fn a_program_that_kills_its_shim_is_found_out() {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
-        let script = "echo $$ > pids; kill -KILL $PPID; exec sleep 600";
+        let script = "echo $$ > pids; kill -KILL $PPID; exec sleep 120";
         let failure = run(process.dir(folder.path()), sh(script), json!({})).unwrap_err();
         assert_eq!(
             (failure.reason, failure.executed),
@@ -43,7 +43,7 @@ fn a_shim_that_is_asked_to_end_ends_everybody() {
     let process = Process::new()
         .shim(process_support::shim())
         .dir(folder.path());
-    let script = "sleep 600 & echo $! > pids; kill -TERM $PPID; wait";
+    let script = "sleep 120 & echo $! > pids; kill -TERM $PPID; wait";
     let failure = run(process, sh(script), json!({})).unwrap_err();
     assert_eq!(failure.reason, FailureReason::Signal);
     assert!(!alive(pids(&folder.path().join("pids"))[0]));

@@ -86,7 +86,6 @@ impl Launcher {
 }
 
 /// What a tool's programs run with.
-#[derive(Debug)]
 pub(super) struct Setup {
     dir: PathBuf,
     variables: Vec<(OsString, OsString)>,
