@@ -86,6 +86,8 @@ impl<T> Scheduler<T> {
         let slots = || self.slots.occupied().filter(serves);
         let runs = self.estimate.ready();
         let occupied = slots().count();
+        // Nothing is known before the first run has ended: a small share of the longest one.
+        let first_guess = self.policy.run_limit / 100;
         let step = occupied.div_ceil(SAMPLE).max(1);
         let mut left = [Duration::ZERO; SAMPLE];
         let mut sampled = 0;
@@ -93,7 +95,10 @@ impl<T> Scheduler<T> {
             let age = now - slot.started;
             *left = match slot.state {
                 State::Overdue => age.max(self.policy.run_limit),
-                _ => runs.remaining(age).min(slot.due - now),
+                _ => {
+                    let unknown = if runs.median().is_none() { first_guess } else { Duration::ZERO };
+                    runs.remaining(age).max(unknown).min(slot.due - now)
+                }
             };
             sampled += 1;
         }
