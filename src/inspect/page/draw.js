@@ -22,7 +22,7 @@ export function frame(at, policy) {
   const options = Object.entries(POLICIES).map(([value, { name }]) =>
     html`<option value="${value}"${value === policy ? " selected" : ""}>${name}</option>`);
   article.innerHTML = html`
-    <h2 class="hidden"></h2>
+    <h2 class="hidden">${POLICIES[policy].name}</h2>
     <label class="policy"><span>${at === 0 ? "Policy" : "Against"}</span>
       <select data-at="${at}">${options.join("")}</select></label>
     <p class="rule"></p>
