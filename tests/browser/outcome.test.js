@@ -15,9 +15,9 @@ const cells = (table) => table.evaluate((of) =>
 
 /** The rows of the table of every call that an outcome calls for. */
 const callRows = (of) => of.requests.map((request) => [
-  request.tenant.toUpperCase() + " " + request.id, String(request.arrived), String(request.started ?? "–"),
+  request.tenant.toUpperCase() + " " + request.id, "", String(request.arrived), String(request.started ?? "–"),
   String(request.ended ?? "–"), request.slot === null ? "–" : request.slot + (request.borrowed ? " lent" : ""),
-  WORDS[request.state], "",
+  WORDS[request.state],
 ]);
 
 /** The last rows of the table of sums, likewise; the gate is a sign and a word. */
