@@ -163,12 +163,16 @@ struct Hooks {
     on_abort: Vec<(u64, HookFn)>,
 }
 
-type HookFn = Box<dyn FnOnce() + Send>;
+pub(crate) type HookFn = Box<dyn FnOnce() + Send>;
 
 /// When a hook is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Cancel,
+    #[cfg_attr(
+        not(any(feature = "http", feature = "postgres", feature = "process")),
+        allow(dead_code, reason = "only drivers end work so")
+    )]
     Abort,
 }
 
@@ -195,14 +199,20 @@ impl CancelToken {
 
     /// Cancels, and runs the hooks on this thread. Blocks for as long as they do. In a partition
     /// the runtime does this on a thread of its own.
+    ///
+    /// # Panics
+    ///
+    /// If a hook does; those after it are still armed then, for the next cancel.
     pub fn cancel(&self) {
-        for hook in self.trip() {
+        self.trip();
+        while let Some(hook) = self.next_hook() {
             hook();
         }
     }
 
     /// Has `hook` called once when the token is cancelled, on a thread of the partition's that may
-    /// block; at once and on this thread if it is cancelled already. Dropping the guard disarms it.
+    /// block; at once and on this thread if it is cancelled already. The newest hook comes first.
+    /// Dropping the guard disarms it.
     #[must_use = "dropping the guard disarms the hook"]
     pub fn on_cancel(&self, hook: impl FnOnce() + Send + 'static) -> HookGuard {
         self.arm(Stage::Cancel, Box::new(hook))
@@ -212,8 +222,8 @@ impl CancelToken {
     /// timekeeper and must not block: shut a socket down, send a signal.
     #[must_use = "dropping the guard disarms the hook"]
     #[cfg_attr(
-        not(feature = "json"),
-        expect(dead_code, reason = "only drivers end work so")
+        not(any(feature = "http", feature = "postgres", feature = "process")),
+        allow(dead_code, reason = "only drivers end work so")
     )]
     pub(crate) fn on_abort(&self, hook: impl FnOnce() + Send + 'static) -> HookGuard {
         self.arm(Stage::Abort, Box::new(hook))
@@ -240,19 +250,36 @@ impl CancelToken {
         }
     }
 
-    /// Marks it cancelled and wakes whoever waits; the hooks are the caller's to run. Never blocks.
-    pub(crate) fn trip(&self) -> Vec<impl FnOnce() + Send + use<>> {
-        let mut hooks = self.0.hooks.lock();
+    /// Marks it cancelled and wakes whoever waits; the hooks are left to [`CancelToken::next_hook`].
+    /// Never blocks.
+    pub(crate) fn trip(&self) {
+        let _hooks = self.0.hooks.lock();
         self.0.cancelled.store(true, Ordering::SeqCst);
         self.0.changed.notify_all();
-        hooks.on_cancel.drain(..).map(|(_, hook)| hook).collect()
     }
 
-    /// Takes the hooks that end the work by force.
-    pub(crate) fn abort(&self) -> Vec<impl FnOnce() + Send + use<>> {
+    /// The next hook that a cancelled token has not called yet.
+    pub(crate) fn next_hook(&self) -> Option<HookFn> {
+        let mut hooks = self.0.hooks.lock();
+        if !self.is_cancelled() {
+            return None;
+        }
+        Some(hooks.on_cancel.pop()?.1)
+    }
+
+    /// Ends the work by force: calls the hooks for it on this thread.
+    pub(crate) fn abort(&self) {
+        for hook in self.take_abort_hooks() {
+            hook();
+        }
+    }
+
+    /// The hooks that end the work by force, to be called by the caller.
+    pub(crate) fn take_abort_hooks(&self) -> Vec<HookFn> {
         let mut hooks = self.0.hooks.lock();
         hooks.aborted = true;
-        hooks.on_abort.drain(..).map(|(_, hook)| hook).collect()
+        let taken = std::mem::take(&mut hooks.on_abort);
+        taken.into_iter().map(|(_, hook)| hook).collect()
     }
 }
 
@@ -290,7 +317,7 @@ impl HookGuard {
         let mut hooks = self.token.0.hooks.lock();
         let armed = hooks.of(self.stage);
         let at = armed.iter().position(|(id, _)| *id == self.id)?;
-        Some(armed.swap_remove(at).1)
+        Some(armed.remove(at).1)
     }
 }
 

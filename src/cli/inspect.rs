@@ -3,17 +3,16 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::{BAD_USAGE, DONE, INTERRUPTED};
 use crate::inspect::Server;
 use crate::simulate::{Batch, Scenario, run_all};
 
-const BAD_USAGE: u8 = 2;
-const INTERRUPTED: u8 = 130;
 /// The longest scenario that the page can be opened with.
 const SCENARIO_MAX: u64 = 64 * 1024;
 
@@ -39,7 +38,7 @@ pub(super) struct Args {
 }
 
 /// Does what `args` say. Blocks until the page's server is interrupted.
-pub(super) fn run(args: &Args) -> ExitCode {
+pub(super) fn run(args: &Args) -> u8 {
     let done = match &args.scenario {
         Some(file) if args.json => print_outcomes(file),
         scenario => serve(args, scenario.as_deref()),
@@ -47,16 +46,16 @@ pub(super) fn run(args: &Args) -> ExitCode {
     done.unwrap_or_else(|message| {
         // With standard error gone there is nobody to tell.
         let _ = writeln!(io::stderr(), "error: {message}");
-        ExitCode::from(BAD_USAGE)
+        BAD_USAGE
     })
 }
 
-fn print_outcomes(file: &Path) -> Result<ExitCode, String> {
+fn print_outcomes(file: &Path) -> Result<u8, String> {
     match run_all(open(file)?, io::stdout().lock()) {
         Ok(Batch::Single(Err(error))) => Err(error.to_string()),
-        Ok(_) => Ok(ExitCode::SUCCESS),
+        Ok(_) => Ok(DONE),
         // Whoever read the lines has enough of them.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(DONE),
         Err(error) => Err(format!("{}: {error}", file.display())),
     }
 }
@@ -71,7 +70,7 @@ fn open(file: &Path) -> Result<Box<dyn BufRead>, String> {
     }
 }
 
-fn serve(args: &Args, scenario: Option<&Path>) -> Result<ExitCode, String> {
+fn serve(args: &Args, scenario: Option<&Path>) -> Result<u8, String> {
     let scenario = scenario.map(read_scenario).transpose()?;
     let server = Server::bind(args.port)
         .map_err(|error| format!("--port {}: {error}; 0 takes any that is free", args.port))?;
@@ -92,7 +91,7 @@ fn serve(args: &Args, scenario: Option<&Path>) -> Result<ExitCode, String> {
         open_browser(url);
     }
     server.serve();
-    Ok(ExitCode::from(INTERRUPTED))
+    Ok(INTERRUPTED)
 }
 
 fn read_scenario(file: &Path) -> Result<Scenario, String> {

@@ -86,7 +86,7 @@ impl Server {
                     Ok((stream, _)) => self.admit(scope, stream),
                     // The peer went before it was accepted, or there are no descriptors left
                     // until a connection ends.
-                    Err(_) => thread::sleep(ACCEPT_PAUSE),
+                    Err(_) => thread::park_timeout(ACCEPT_PAUSE),
                 }
             }
         });

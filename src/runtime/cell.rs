@@ -1,0 +1,366 @@
+//! One call's cell: its body on the way in, its outcome on the way out.
+//!
+//! Who answers is decided under the gate, once; the cell only carries the answer. A worker stores
+//! its result *before* it frees the slot and publishes it *after*, so that a caller who has its
+//! answer never meets its own stale slot, and a result that nobody wants is dropped while its slot
+//! is still held.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::actions::Job;
+use super::lineage::PartitionId;
+use super::sync::{AtomicBool, AtomicU8, AtomicU32, Condvar, Mutex};
+use super::turn::Completed;
+use crate::call::{CancelToken, Run};
+use crate::outcome::{
+    CallError, CancelledBy, Executed, Failure, FailureReason, Outcome, Status, ThrottledBy,
+    TimeoutClock, Timing,
+};
+use crate::time::Time;
+
+/// A result, or what is left to do on the caller's thread to have it.
+pub(crate) enum Late<T> {
+    Now(T),
+    #[cfg(feature = "json")]
+    Decode(Box<dyn FnOnce() -> Result<T, Failure> + Send>),
+}
+
+/// What gate, worker and timekeeper know of a call.
+pub(crate) trait Call: Send + Sync {
+    fn about(&self) -> &About;
+    /// Runs the body and stores the result, or drops it if nobody wants it. Returns how it ended.
+    fn execute(&self, run: &Run, job: &Job) -> Ended;
+    /// Drops the body without running it, and a result that was stored but not published.
+    fn discard(&self);
+    /// Makes the stored result visible.
+    fn publish(&self);
+    /// Answers without a result. Whether nobody holds a ticket who would drop the body.
+    fn answer(&self, error: CallError, timing: Timing) -> bool;
+}
+
+/// What can be said of a call without knowing its types.
+pub(crate) struct About {
+    pub(crate) partition: Arc<str>,
+    pub(crate) tool: Option<Arc<str>>,
+    pub(crate) token: CancelToken,
+    pub(crate) attempt: u32,
+    pub(crate) idempotency_key: Option<Arc<str>>,
+    pub(crate) lineage: Option<Arc<[PartitionId]>>,
+    pub(crate) deadline: Time,
+    /// Its slot, once it has one; read and written under the gate only.
+    pub(crate) slot: AtomicU32,
+    begun: AtomicU8,
+}
+
+/// No slot yet.
+pub(crate) const NO_SLOT: u32 = u32::MAX;
+
+const UNTOUCHED: u8 = 0;
+const BEGUN: u8 = 1;
+const REVOKED: u8 = 2;
+
+/// How a body ended, for the gate's counters.
+pub(crate) struct Ended {
+    pub(crate) status: Status,
+    pub(crate) at: Time,
+    /// The limit that ended it, should one have.
+    pub(crate) clock: TimeoutClock,
+}
+
+impl About {
+    pub(crate) fn new(partition: Arc<str>, deadline: Time) -> About {
+        About {
+            partition,
+            tool: None,
+            token: CancelToken::new(),
+            attempt: 1,
+            idempotency_key: None,
+            lineage: None,
+            deadline,
+            slot: AtomicU32::new(NO_SLOT),
+            begun: AtomicU8::new(UNTOUCHED),
+        }
+    }
+
+    /// A worker takes the call up; `false`: it was called off first, and must not run.
+    #[inline]
+    pub(crate) fn begin(&self) -> bool {
+        self.touch(BEGUN)
+    }
+
+    /// Calls it off; whether it has certainly not begun and never will.
+    pub(crate) fn revoke(&self) -> bool {
+        self.touch(REVOKED) || self.begun.load(Ordering::Acquire) == REVOKED
+    }
+
+    fn touch(&self, to: u8) -> bool {
+        self.begun
+            .compare_exchange(UNTOUCHED, to, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+}
+
+/// The cell of a call with result `T` and body `F`.
+pub(crate) struct Cell<T, F> {
+    about: About,
+    body: parking_lot::Mutex<Option<F>>,
+    reply: Mutex<Reply<T>>,
+    ready: AtomicBool,
+    changed: Condvar,
+    /// Told when the outcome is there.
+    completed: Option<Completed>,
+}
+
+struct Reply<T> {
+    /// The worker's result; visible once `ready`, unless there is an answer.
+    stored: Option<Outcome<Late<T>>>,
+    answer: Option<Outcome<Late<T>>>,
+    /// Nobody will ever ask.
+    gone: bool,
+}
+
+impl<T, F> Cell<T, F> {
+    pub(crate) fn new(about: About, body: F, completed: Option<Completed>) -> Self {
+        Cell {
+            about,
+            body: parking_lot::Mutex::new(Some(body)),
+            reply: Mutex::new(Reply {
+                stored: None,
+                answer: None,
+                gone: false,
+            }),
+            ready: AtomicBool::new(false),
+            changed: Condvar::default(),
+            completed,
+        }
+    }
+
+    /// Stores the worker's result; gives it back if nobody wants it.
+    fn store(&self, outcome: Outcome<Late<T>>) -> Option<Outcome<Late<T>>> {
+        let mut reply = self.reply.lock();
+        if reply.gone || reply.answer.is_some() {
+            return Some(outcome);
+        }
+        reply.stored = Some(outcome);
+        None
+    }
+
+    /// Nobody will ask again. A call that `goes_on` keeps its body, unless it is over.
+    fn leave(&self, goes_on: bool) {
+        let mut reply = self.reply.lock();
+        reply.gone = true;
+        let left = (reply.stored.take(), reply.answer.take());
+        let keeps_body = goes_on && !self.ready.load(Ordering::Acquire);
+        drop(reply);
+        let body = if keeps_body {
+            None
+        } else {
+            self.body.lock().take()
+        };
+        let _ = catch(|| drop(left));
+        let _ = catch(|| drop(body));
+    }
+
+    fn make_ready(&self) {
+        self.ready.store(true, Ordering::Release);
+        self.changed.notify_all();
+        if let Some(completed) = &self.completed {
+            completed.tell();
+        }
+    }
+}
+
+impl<T, F> Call for Cell<T, F>
+where
+    T: Send,
+    F: FnOnce(&Run) -> Result<Late<T>, Failure> + Send,
+{
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn execute(&self, run: &Run, job: &Job) -> Ended {
+        let (_, clock) = job.limit();
+        let body = self.body.lock().take();
+        let ended = catch(|| body.map(|body| body(run)));
+        let at = run.clock.now();
+        let result = match ended {
+            Ok(Some(Ok(value))) => Ok(value),
+            Ok(Some(Err(failure))) => Err(failure.into_error(clock)),
+            Ok(None) => Err(CallError::Panicked {
+                message: String::new(),
+            }),
+            Err(message) => Err(CallError::Panicked { message }),
+        };
+        let status = result.as_ref().err().map_or(Status::Ok, CallError::status);
+        let timing = Timing {
+            waited: job.waited,
+            ran: at - job.started,
+        };
+        let unwanted = self.store(self.about.outcome(result, timing));
+        let _ = catch(|| drop(unwanted));
+        Ended { status, at, clock }
+    }
+
+    fn discard(&self) {
+        let body = self.body.lock().take();
+        let stored = self.reply.lock().stored.take();
+        let _ = catch(|| drop(body));
+        let _ = catch(|| drop(stored));
+    }
+
+    fn publish(&self) {
+        let _reply = self.reply.lock();
+        self.make_ready();
+    }
+
+    fn answer(&self, error: CallError, timing: Timing) -> bool {
+        let mut reply = self.reply.lock();
+        if reply.answer.is_none() {
+            reply.answer = Some(self.about.outcome(Err(error), timing));
+            self.make_ready();
+        }
+        reply.gone
+    }
+}
+
+impl About {
+    fn outcome<T>(&self, result: Result<T, CallError>, timing: Timing) -> Outcome<T> {
+        Outcome {
+            result,
+            partition: Arc::clone(&self.partition),
+            tool: self.tool.clone(),
+            attempt: self.attempt,
+            timing,
+        }
+    }
+}
+
+/// What a ticket knows of a call.
+pub(crate) trait Pending<T>: Call {
+    fn is_ready(&self) -> bool;
+    /// Blocks until the outcome is there or `until` is past; whether it is there.
+    fn wait(&self, until: Option<Instant>) -> bool;
+    /// Takes the outcome, and drops on this thread what else is left of the call.
+    fn take(&self) -> Option<Outcome<Late<T>>>;
+    /// Nobody will ask again: drops on this thread what is left of the call.
+    fn forget(&self);
+    /// The same of a call that goes on: its body stays until it has run.
+    fn detach(&self);
+}
+
+impl<T, F> Pending<T> for Cell<T, F>
+where
+    T: Send,
+    F: FnOnce(&Run) -> Result<Late<T>, Failure> + Send,
+{
+    #[inline]
+    fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    fn wait(&self, until: Option<Instant>) -> bool {
+        if spin(|| self.is_ready()) {
+            return true;
+        }
+        let mut reply = self.reply.lock();
+        while !self.is_ready() {
+            if until.is_some_and(crate::time::is_past) {
+                return false;
+            }
+            reply = self.changed.wait(reply, until);
+        }
+        true
+    }
+
+    fn take(&self) -> Option<Outcome<Late<T>>> {
+        let outcome = {
+            let mut reply = self.reply.lock();
+            if !self.is_ready() {
+                return None;
+            }
+            reply.answer.take().or_else(|| reply.stored.take())
+        };
+        self.forget();
+        outcome
+    }
+
+    fn forget(&self) {
+        self.leave(false);
+    }
+
+    fn detach(&self) {
+        self.leave(true);
+    }
+}
+
+impl Failure {
+    /// The error a caller sees; `clock` is the limit that ended the work, if one did.
+    pub(crate) fn into_error(self, clock: TimeoutClock) -> CallError {
+        let Failure {
+            executed, evidence, ..
+        } = self;
+        // Work that was begun and did not end may have been done or not.
+        let cut_short = match executed {
+            Executed::No => Executed::No,
+            Executed::Yes | Executed::Unknown => Executed::Unknown,
+        };
+        match (self.reason, self.retry_after) {
+            (FailureReason::Limit, _) => CallError::Timeout {
+                clock,
+                executed: cut_short,
+                evidence,
+            },
+            (FailureReason::Cancelled, _) => CallError::Cancelled {
+                by: CancelledBy::Caller,
+                executed: cut_short,
+                evidence,
+            },
+            (FailureReason::Throttled, Some(retry_after)) => CallError::Throttled {
+                by: ThrottledBy::Backend,
+                executed,
+                retry_after,
+            },
+            _ => CallError::Failed(Failure { evidence, ..self }),
+        }
+    }
+}
+
+/// Runs `f`; a panic becomes its message. Whatever the panic carried is dropped in here, too.
+pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(|payload| {
+        let text = payload
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned());
+        let message = text.or_else(|| payload.downcast_ref::<String>().cloned());
+        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            std::mem::forget(again);
+        }
+        message.unwrap_or_default()
+    })
+}
+
+/// Looks a few times before the caller parks: a hot hand-off is over sooner than a wake-up takes.
+fn spin(done: impl Fn() -> bool) -> bool {
+    const SPINS: u32 = 6;
+    const YIELDS: u32 = 4;
+    for round in 0..SPINS + YIELDS {
+        if done() {
+            return true;
+        }
+        if cfg!(watertight_model) {
+            return false;
+        }
+        if round < SPINS {
+            for _ in 0..1 << round {
+                std::hint::spin_loop();
+            }
+        } else {
+            std::thread::yield_now();
+        }
+    }
+    done()
+}

@@ -1,0 +1,233 @@
+//! Partitions that run: the gate and its scheduler, worker threads, tickets, shutdown.
+//!
+//! `README.md` in this folder is the written protocol.
+
+mod actions;
+mod cell;
+mod gate;
+mod lineage;
+mod partition;
+mod permit;
+mod shutdown;
+mod spec;
+mod state;
+mod sync;
+mod ticket;
+#[cfg(feature = "json")]
+mod tools;
+mod turn;
+mod worker;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+pub use partition::Partition;
+pub use permit::Permit;
+pub use shutdown::{Leftover, ShutdownReport};
+pub use spec::{PartitionSpec, SpecError};
+pub use ticket::Ticket;
+#[cfg(feature = "json")]
+pub use tools::ToolCall;
+pub use turn::{Turn, Waker};
+
+use crate::admission::PolicyError;
+use crate::telemetry::Snapshot;
+use crate::time::{Clock, Sleeper};
+use partition::Shared;
+
+/// Owns the partitions, and knows which tool belongs to which.
+///
+/// Dropping it is [`Runtime::shutdown`] without a grace.
+///
+/// ```
+/// use watertight::{PartitionSpec, Runtime};
+///
+/// let runtime = Runtime::builder()
+///     .partition(PartitionSpec::new("search").slots(4))
+///     .partition(PartitionSpec::new("tickets").slots(2))
+///     .build()?;
+/// assert_eq!(runtime.partitions().count(), 2);
+/// # Ok::<(), watertight::SpecError>(())
+/// ```
+pub struct Runtime {
+    partitions: BTreeMap<Arc<str>, Partition>,
+    #[cfg(feature = "json")]
+    tools: tools::Tools,
+}
+
+/// Builds a [`Runtime`].
+#[derive(Default)]
+pub struct Builder {
+    specs: Vec<PartitionSpec>,
+    clock: Option<Clock>,
+    #[cfg(feature = "json")]
+    tools: Vec<tools::Entry>,
+}
+
+impl Runtime {
+    /// A builder without partitions.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The partition called `name`.
+    pub fn partition(&self, name: &str) -> Option<&Partition> {
+        self.partitions.get(name)
+    }
+
+    /// All partitions, in order of their names.
+    pub fn partitions(&self) -> impl Iterator<Item = &Partition> {
+        self.partitions.values()
+    }
+
+    /// What every partition looks like right now.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            partitions: self.partitions().map(Partition::snapshot).collect(),
+        }
+    }
+
+    /// Ends every partition, and returns within `grace` whatever hangs, give or take a tenth of a
+    /// second for its threads to end.
+    ///
+    /// Nothing new is taken, and what waits is cancelled, at once. What runs may go on until
+    /// shortly before the end of the grace; then it is answered `cancelled` and called off, and a
+    /// moment later ended by force. A body that does not return all the same is in the report; its
+    /// thread ends when it does. A second call finds nothing to do.
+    pub fn shutdown(&self, grace: Duration) -> ShutdownReport {
+        let partitions: Vec<_> = self.partitions().cloned().collect();
+        shutdown::shutdown(&partitions, grace)
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.shutdown(Duration::ZERO);
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.partitions.keys().collect();
+        f.debug_struct("Runtime")
+            .field("partitions", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    /// Adds a partition.
+    #[must_use]
+    pub fn partition(mut self, spec: PartitionSpec) -> Builder {
+        self.specs.push(spec);
+        self
+    }
+
+    /// Has the runtime go by `clock`. Defaults to the system's.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Builder {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Checks everything and starts the partitions' threads.
+    ///
+    /// # Errors
+    ///
+    /// The first knob whose value is not allowed, a name that is given twice, a tool without its
+    /// partition, and threads that the operating system refuses. Nothing is left running then.
+    pub fn build(self) -> Result<Runtime, SpecError> {
+        let mut names = BTreeSet::new();
+        for spec in &self.specs {
+            spec.check()?;
+            if !names.insert(spec.name()) {
+                return Err(spec_error(spec.name(), NAMED_TWICE));
+            }
+        }
+        let clock = self.clock.unwrap_or_else(Clock::system);
+        let mut runtime = Runtime {
+            partitions: BTreeMap::new(),
+            #[cfg(feature = "json")]
+            tools: tools::Tools::default(),
+        };
+        for spec in self.specs {
+            let partition = start(spec, &clock)?;
+            runtime
+                .partitions
+                .insert(Arc::clone(&partition.shared.name), partition);
+        }
+        #[cfg(feature = "json")]
+        for entry in self.tools {
+            runtime.add_tool(entry)?;
+        }
+        Ok(runtime)
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("partitions", &self.specs)
+            .finish_non_exhaustive()
+    }
+}
+
+fn start(spec: PartitionSpec, clock: &Clock) -> Result<Partition, SpecError> {
+    static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+    let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+    let (name, workers) = (spec.shared_name(), spec.capacity());
+    let fail = |error| SpecError {
+        partition: name.to_string(),
+        error,
+    };
+    let (shared, inbox) = Shared::new(id, spec, clock.clone()).map_err(fail)?;
+    let shared = Arc::new(shared);
+    let sleeper: Arc<dyn Sleeper> = Arc::<Shared>::clone(&shared);
+    clock.register(Arc::downgrade(&sleeper));
+    let partition = Partition { shared };
+    if let Err(error) = worker::start(&partition.shared, &inbox, workers) {
+        shutdown::shutdown(&[partition], Duration::ZERO);
+        return Err(fail(PolicyError {
+            key: "slots",
+            value: workers.to_string(),
+            rule: "needs as many threads, and the system refused one",
+            fix: if error.kind() == std::io::ErrorKind::OutOfMemory {
+                "free memory, or lower slots"
+            } else {
+                "raise the limit of threads (ulimit -u), or lower slots"
+            },
+        }));
+    }
+    Ok(partition)
+}
+
+impl Sleeper for Shared {
+    fn wake(&self) {
+        self.gate.wake();
+    }
+
+    fn settle(&self) {
+        self.gate.settle();
+    }
+}
+
+const NAMED_TWICE: (&str, &str, &str) = ("name", "must be given once", "rename one of them");
+
+fn spec_error(
+    partition: &str,
+    (key, rule, fix): (&'static str, &'static str, &'static str),
+) -> SpecError {
+    let error = PolicyError {
+        key,
+        value: format!("{partition:?}"),
+        rule,
+        fix,
+    };
+    SpecError {
+        partition: partition.to_owned(),
+        error,
+    }
+}

@@ -1,0 +1,382 @@
+//! A partition as its users hold it: call, submit, permit.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::actions::{Actions, Errand, Job};
+use super::cell::{About, Call, Cell, Late, Pending};
+use super::gate::{Gate, Offered};
+use super::lineage::{self, PartitionId};
+use super::permit::{Permit, Waiter};
+use super::shutdown::Alive;
+use super::spec::PartitionSpec;
+use super::state::Waiting;
+use super::sync::{AtomicBool, Receiver, Sender, bounded};
+use super::ticket::{Backstop, Ticket};
+use super::turn::Completed;
+use crate::admission::{Offer, PolicyError, SlotId};
+use crate::call::{Run, Tenant, Terms};
+use crate::outcome::{CallError, Failure, Outcome, Timing};
+use crate::telemetry::{PartitionSnapshot, RunningCall};
+use crate::time::{Clock, Time};
+
+/// One dependency class behind its wall: its own threads, its own bounded admission. Clones are
+/// the same partition.
+///
+/// ```
+/// use watertight::{PartitionSpec, Runtime};
+///
+/// let runtime = Runtime::builder().partition(PartitionSpec::new("files").slots(2)).build()?;
+/// let files = runtime.partition("files").expect("it was just built");
+/// let outcome = files.call(|_run| Ok(std::fs::read_to_string("Cargo.toml")?.len()));
+/// assert!(outcome.is_ok());
+/// # Ok::<(), watertight::SpecError>(())
+/// ```
+#[derive(Clone)]
+pub struct Partition {
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What a partition's handles, tickets and threads share.
+pub(crate) struct Shared {
+    pub(super) id: PartitionId,
+    pub(super) name: Arc<str>,
+    pub(super) gate: Gate,
+    spec: PartitionSpec,
+    work: Sender<Work>,
+    /// The other end as well, for what is sent when no worker may be left.
+    work_back: Receiver<Work>,
+    over: AtomicBool,
+    errands: Sender<Errand>,
+    pub(super) alive: Arc<Alive>,
+}
+
+/// What a worker is handed.
+pub(super) enum Work {
+    Run(Job),
+    /// The partition is closed and nothing runs.
+    Exit,
+}
+
+/// The receiving ends, for the threads.
+pub(super) struct Inbox {
+    pub(super) work: Receiver<Work>,
+    pub(super) errands: Receiver<Errand>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        id: PartitionId,
+        spec: PartitionSpec,
+        clock: Clock,
+    ) -> Result<(Shared, Inbox), PolicyError> {
+        let capacity = spec.capacity() as usize;
+        let (work, work_inbox) = bounded(capacity);
+        // A cancel and a discard for every call there can be.
+        let (errands, errand_inbox) = bounded(2 * (capacity + spec.policy.queue as usize));
+        let shared = Shared {
+            id,
+            name: spec.shared_name(),
+            gate: Gate::new(spec.policy.clone(), clock)?,
+            spec,
+            work,
+            work_back: work_inbox.clone(),
+            over: AtomicBool::new(false),
+            errands,
+            alive: Arc::default(),
+        };
+        Ok((
+            shared,
+            Inbox {
+                work: work_inbox,
+                errands: errand_inbox,
+            },
+        ))
+    }
+
+    /// Does what a critical section decided. Never blocks.
+    pub(super) fn act(&self, actions: Actions) {
+        actions.act(|job| self.hand_off(job), |errand| self.send_errand(errand));
+    }
+
+    /// Hands a started call to a worker. The channel holds as many jobs as calls can run, so it is
+    /// full only of exits: a start that was decided before the end of the partition may be sent
+    /// after it. If it went in before the exits, a worker finds it before them; if not, it is taken
+    /// back here.
+    fn hand_off(&self, job: Job) {
+        if let Err(unsent) = self.work.try_send(Work::Run(job)) {
+            self.take_back(unsent.into_inner());
+        } else if self.over.load(Ordering::SeqCst) {
+            self.work_back
+                .try_iter()
+                .for_each(|work| self.take_back(work));
+            self.send_exits();
+        }
+    }
+
+    /// Calls off a start that found no worker.
+    fn take_back(&self, work: Work) {
+        if let Work::Run(job) = work {
+            job.call.about().revoke();
+            let mut actions = Actions::default();
+            self.gate.unsent(&job, &mut actions);
+            self.act(actions);
+        }
+    }
+
+    /// Leaves to the ender what may block. If it has been stuck for so long that its queue is
+    /// full, a hook is not called, and a body is forgotten, not dropped here: a leak is better
+    /// than a stuck partition.
+    fn send_errand(&self, errand: Errand) {
+        if let Err(unsent) = self.errands.try_send(errand)
+            && let Errand::Discard(call) = unsent.into_inner()
+        {
+            std::mem::forget(call);
+        }
+    }
+
+    /// Lets idle workers go, and the ender.
+    pub(super) fn send_exits(&self) {
+        self.over.store(true, Ordering::SeqCst);
+        while self.work.try_send(Work::Exit).is_ok() {}
+        let _ = self.errands.try_send(Errand::Exit);
+    }
+}
+
+impl Partition {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// The knobs it was built with.
+    pub fn spec(&self) -> &PartitionSpec {
+        &self.shared.spec
+    }
+
+    /// Runs `body` in a slot of this partition and blocks until it has an outcome: at most for
+    /// `max_wait` + `run_limit` + `cancel_grace`, whatever the body does.
+    ///
+    /// The body learns from [`Run`] how long it may take and whether it is called off. It is
+    /// dropped when it has run; a panic in it is an outcome like any other.
+    pub fn call<T, F>(&self, body: F) -> Outcome<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Run) -> Result<T, Failure> + Send + 'static,
+    {
+        self.submit(body).wait()
+    }
+
+    /// The same under `terms`: a tenant, a deadline.
+    pub fn call_with<T, F>(&self, terms: Terms, body: F) -> Outcome<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Run) -> Result<T, Failure> + Send + 'static,
+    {
+        self.submit_with(terms, body).wait()
+    }
+
+    /// Offers `body` and returns at once with a ticket for its outcome. Never blocks.
+    pub fn submit<T, F>(&self, body: F) -> Ticket<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Run) -> Result<T, Failure> + Send + 'static,
+    {
+        self.submit_with(Terms::default(), body)
+    }
+
+    /// The same under `terms`.
+    pub fn submit_with<T, F>(&self, terms: Terms, body: F) -> Ticket<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Run) -> Result<T, Failure> + Send + 'static,
+    {
+        self.submit_as(None, terms, None, move |run| body(run).map(Late::Now))
+    }
+
+    pub(super) fn submit_as<T, F>(
+        &self,
+        tool: Option<Arc<str>>,
+        terms: Terms,
+        completed: Option<Completed>,
+        body: F,
+    ) -> Ticket<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Run) -> Result<Late<T>, Failure> + Send + 'static,
+    {
+        let shared = &self.shared;
+        let now = shared.gate.clock().now();
+        let deadline = terms.deadline.map_or(Time::MAX, |deadline| now + deadline);
+        #[cfg(feature = "tracing")]
+        let body = in_span(tracing::Span::current(), body);
+        let mut about = About::new(Arc::clone(&shared.name), deadline);
+        about.tool = tool;
+        about.attempt = terms.attempt.max(1);
+        about.idempotency_key = terms.idempotency_key;
+        about.lineage = lineage::current();
+        let cell = Arc::new(Cell::new(about, body, completed));
+        let call = Arc::clone(&cell) as Arc<dyn Call>;
+        let offer = Offer {
+            tenant: terms.tenant,
+            run_for: shared
+                .gate
+                .run_limit()
+                .saturating_add(shared.gate.cancel_grace()),
+            ..self.offer(Waiting::Call(call), now, deadline)
+        };
+        let backstop = Backstop::new(&offer);
+        let mut actions = Actions::default();
+        let offered = shared.gate.offer(now, offer, &mut actions);
+        shared.act(actions);
+        let waiter = match offered {
+            Offered::Waiting(id) => Some(id),
+            Offered::Started(_) | Offered::Rejected => None,
+        };
+        Ticket::new(
+            Arc::clone(shared),
+            cell as Arc<dyn Pending<T>>,
+            waiter,
+            backstop,
+        )
+    }
+
+    fn offer(&self, payload: Waiting, now: Time, deadline: Time) -> Offer<Waiting> {
+        Offer {
+            wait_until: now + self.shared.spec.max_wait,
+            deadline,
+            reentrant: lineage::contains(self.shared.id),
+            ..Offer::new(payload)
+        }
+    }
+
+    /// Takes a slot for work on this thread, and blocks for it at most for `max_wait`.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Busy`] if no slot came free in time, and [`CallError::Failed`] if the
+    /// partition is closed, in an outcome that a harness can show to a model like any other.
+    pub fn permit(&self) -> Result<Permit, Box<Outcome<()>>> {
+        self.permit_with(Terms::default())
+    }
+
+    /// The same under `terms`: a tenant, a deadline for the wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`Partition::permit`], and [`CallError::Timeout`] if the deadline came first.
+    pub fn permit_with(&self, terms: Terms) -> Result<Permit, Box<Outcome<()>>> {
+        super::sync::thread_local! {
+            static WAITER: Arc<Waiter> = Arc::default();
+        }
+        let shared = &self.shared;
+        let now = shared.gate.clock().now();
+        let deadline = terms.deadline.map_or(Time::MAX, |deadline| now + deadline);
+        WAITER.with(|waiter| {
+            let payload = Waiting::Permit(Arc::clone(waiter));
+            let offer = Offer {
+                tenant: terms.tenant,
+                ..self.offer(payload, now, deadline)
+            };
+            let backstop = Backstop::new(&offer);
+            let mut actions = Actions::default();
+            let offered = shared.gate.offer(now, offer, &mut actions);
+            shared.act(actions);
+            if let Offered::Started(slot) = offered {
+                return Ok(Permit::new(Arc::clone(shared), slot, Duration::ZERO));
+            }
+            self.await_permit(waiter, backstop, terms.attempt.max(1))
+        })
+    }
+
+    fn await_permit(
+        &self,
+        waiter: &Waiter,
+        mut backstop: Backstop,
+        attempt: u32,
+    ) -> Result<Permit, Box<Outcome<()>>> {
+        let shared = &self.shared;
+        loop {
+            let until = backstop.next(shared.gate.clock());
+            match waiter.wait(until) {
+                Some(Ok((slot, waited))) => {
+                    return Ok(Permit::new(Arc::clone(shared), slot, waited));
+                }
+                Some(Err((error, timing))) => return Err(self.refused(error, timing, attempt)),
+                None => {
+                    let mut actions = Actions::default();
+                    shared.gate.poke(&mut actions);
+                    shared.act(actions);
+                }
+            }
+        }
+    }
+
+    fn refused(&self, error: CallError, timing: Timing, attempt: u32) -> Box<Outcome<()>> {
+        let partition = Arc::clone(&self.shared.name);
+        Box::new(Outcome {
+            result: Err(error),
+            partition,
+            tool: None,
+            attempt,
+            timing,
+        })
+    }
+
+    /// Whether a call of `tenant`, offered now, would have to wait or be turned away as busy. If all
+    /// offers come from this thread, a no holds until the next one. Holds the partition's lock for
+    /// some nanoseconds.
+    pub fn is_full_for(&self, tenant: Option<&Tenant>) -> bool {
+        self.shared
+            .gate
+            .look(|state| state.scheduler.is_full_for(tenant))
+    }
+
+    /// How full it is and what it has done, all at one instant. Holds the partition's lock for
+    /// some microseconds.
+    pub fn snapshot(&self) -> PartitionSnapshot {
+        self.shared.gate.look(|state| {
+            let slots = 0..state.running.len() as u32;
+            let running = slots.filter_map(|slot| {
+                let (age, overdue) = state.scheduler.occupant(SlotId(slot), state.now)?;
+                let held = state.running[slot as usize].as_ref();
+                let tool = held.and_then(|held| held.call.about().tool.clone());
+                Some(RunningCall {
+                    slot,
+                    tool,
+                    age,
+                    overdue,
+                })
+            });
+            let mut wait = state.wait.clone();
+            wait.record_many(Duration::ZERO, state.unwaited);
+            PartitionSnapshot {
+                partition: Arc::clone(&self.shared.name),
+                gauges: state.scheduler.gauges(),
+                offered: state.scheduler.totals().offered,
+                counts: state.counts,
+                max_in_flight: state.max_in_flight,
+                wait,
+                run: state.run.clone(),
+                running: running.collect(),
+            }
+        })
+    }
+}
+
+/// The same body inside `span`: a part of it, so that whatever a subscriber does on entering,
+/// leaving and closing it happens where the body runs or is dropped.
+#[cfg(feature = "tracing")]
+fn in_span<R>(span: tracing::Span, body: impl FnOnce(&Run) -> R) -> impl FnOnce(&Run) -> R {
+    move |run| span.in_scope(|| body(run))
+}
+
+impl fmt::Debug for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Partition")
+            .field("name", &self.shared.name)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,278 @@
+//! What the gate's lock guards: the scheduler, who runs in which slot, and what has been counted.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::actions::{Actions, Answer, Job};
+use super::cell::Call;
+use super::permit::Waiter;
+use crate::admission::{
+    Effects, Policy, PolicyError, Rejected, Rejection, Scheduler, SlotId, Started,
+};
+use crate::outcome::{
+    CallError, CancelledBy, Evidence, Executed, Failure, FailureReason, TimeoutClock, Timing,
+};
+use crate::telemetry::{Counts, Latency};
+use crate::time::Time;
+
+/// Who waits for a slot.
+pub(crate) enum Waiting {
+    Call(Arc<dyn Call>),
+    Permit(Arc<Waiter>),
+}
+
+/// Who has a slot now.
+pub(super) enum Begun {
+    Call(Job),
+    Permit(Arc<Waiter>, SlotId, Duration),
+}
+
+pub(super) struct State {
+    pub(super) scheduler: Scheduler<Waiting>,
+    /// What the scheduler's steps brought about; empty between sections.
+    pub(super) effects: Effects<Waiting>,
+    run_limit: Duration,
+    /// By slot; a permit leaves its place empty.
+    pub(super) running: Vec<Option<Running>>,
+    pub(super) counts: Counts,
+    pub(super) max_in_flight: u32,
+    pub(super) wait: Latency,
+    /// Starts without a wait; they are added to `wait` when somebody looks.
+    pub(super) unwaited: u64,
+    pub(super) run: Latency,
+    /// The latest time any section saw: in here it never runs backwards.
+    pub(super) now: Time,
+    /// When the timekeeper looks again; zero while it is awake.
+    pub(super) target: Time,
+    /// Whether the timekeeper has stayed a while since something was last due.
+    pub(super) lingered: bool,
+    pub(super) ending: bool,
+    pub(super) watchers: u32,
+}
+
+/// A call that holds a slot.
+pub(super) struct Running {
+    pub(super) call: Arc<dyn Call>,
+    waited: Duration,
+    pub(super) started: Time,
+}
+
+impl State {
+    pub(super) fn new(policy: Policy) -> Result<State, PolicyError> {
+        let threads = policy.slots + policy.replace_overdue;
+        let run_limit = policy.run_limit;
+        Ok(State {
+            scheduler: Scheduler::new(policy)?,
+            effects: Effects::default(),
+            run_limit,
+            running: (0..threads).map(|_| None).collect(),
+            counts: Counts::default(),
+            max_in_flight: 0,
+            wait: Latency::new(),
+            unwaited: 0,
+            run: Latency::new(),
+            now: Time::ZERO,
+            target: Time::ZERO,
+            lingered: false,
+            ending: false,
+            watchers: 0,
+        })
+    }
+
+    /// A call or a permit has its slot.
+    pub(super) fn started(&mut self, now: Time, started: Started<Waiting>) -> Begun {
+        let Started {
+            slot,
+            payload,
+            waited,
+            ..
+        } = started;
+        if waited.is_zero() {
+            self.unwaited += 1;
+        } else {
+            self.wait.record(waited);
+        }
+        self.max_in_flight = self.max_in_flight.max(self.occupied());
+        match payload {
+            Waiting::Call(call) => {
+                call.about().slot.store(slot.0, Ordering::Relaxed);
+                let running = Running {
+                    call: Arc::clone(&call),
+                    waited,
+                    started: now,
+                };
+                self.running[slot.0 as usize] = Some(running);
+                let limit_at = now + self.run_limit;
+                Begun::Call(Job {
+                    call,
+                    slot,
+                    waited,
+                    started: now,
+                    limit_at,
+                })
+            }
+            Waiting::Permit(waiter) => Begun::Permit(waiter, slot, waited),
+        }
+    }
+
+    /// A call gets no slot.
+    pub(super) fn rejected(&mut self, rejected: Rejected<Waiting>, actions: &mut Actions) {
+        let Rejected {
+            rejection,
+            payload,
+            waited,
+            retry_after,
+        } = rejected;
+        let error = match rejection {
+            Rejection::Busy(reason) => CallError::Busy {
+                reason,
+                retry_after,
+            },
+            Rejection::Deadline => timeout(TimeoutClock::Deadline, Executed::No),
+            Rejection::Drained => cancelled(CancelledBy::Shutdown, Executed::No),
+            Rejection::Closed => {
+                let message = "this partition is closed and takes no calls any more";
+                let failure = Failure::new(FailureReason::Closed, message);
+                CallError::Failed(failure.executed(Executed::No))
+            }
+        };
+        self.wait.record(waited);
+        self.counts.add(&error);
+        let timing = Timing {
+            waited,
+            ..Timing::default()
+        };
+        match payload {
+            Waiting::Call(call) => actions.answer(Answer {
+                call,
+                error,
+                timing,
+            }),
+            Waiting::Permit(waiter) => actions.grant(waiter, Err((error, timing))),
+        }
+    }
+
+    /// A waiting call was taken back.
+    pub(super) fn withdrawn(
+        &mut self,
+        call: Arc<dyn Call>,
+        waited: Duration,
+        actions: &mut Actions,
+    ) {
+        let error = cancelled(CancelledBy::Caller, Executed::No);
+        self.counts.add(&error);
+        let timing = Timing {
+            waited,
+            ..Timing::default()
+        };
+        actions.answer(Answer {
+            call,
+            error,
+            timing,
+        });
+    }
+
+    /// Whether `slot` is held by this very call.
+    pub(super) fn holds(&self, slot: SlotId, call: &dyn Call) -> bool {
+        let held = self.running.get(slot.0 as usize).and_then(Option::as_ref);
+        held.is_some_and(|held| std::ptr::addr_eq(Arc::as_ptr(&held.call), call))
+    }
+
+    /// Does what is due and starts who may start.
+    #[inline]
+    pub(super) fn dispatch(&mut self, now: Time, actions: &mut Actions) {
+        self.scheduler.dispatch(now, &mut self.effects);
+        if !self.effects.is_empty() {
+            self.follow(now, actions);
+        }
+    }
+
+    fn follow(&mut self, now: Time, actions: &mut Actions) {
+        for overdue in std::mem::take(&mut self.effects.overdue) {
+            let clock = overdue.clock;
+            self.call_off(overdue.slot, |executed| timeout(clock, executed), actions);
+        }
+        // What was called off may have made room by a spare slot.
+        self.scheduler.dispatch(now, &mut self.effects);
+        let mut effects = std::mem::take(&mut self.effects);
+        for slot in effects.abort.drain(..) {
+            if let Some(running) = &self.running[slot.0 as usize] {
+                actions.abort(Arc::clone(&running.call));
+            }
+        }
+        for rejected in effects.rejected.drain(..) {
+            self.rejected(rejected, actions);
+        }
+        for started in effects.started.drain(..) {
+            match self.started(now, started) {
+                Begun::Call(job) => actions.start(job),
+                Begun::Permit(waiter, slot, waited) => actions.grant(waiter, Ok((slot, waited))),
+            }
+        }
+        self.effects = effects;
+    }
+
+    /// Answers for a call that has just become overdue, and calls its work off. A call that a
+    /// worker really has is made up for by a spare slot, if there is one; a permit, which nobody
+    /// waits for, is counted and no more.
+    pub(super) fn call_off(
+        &mut self,
+        slot: SlotId,
+        error: impl FnOnce(Executed) -> CallError,
+        actions: &mut Actions,
+    ) {
+        let Some(running) = &self.running[slot.0 as usize] else {
+            self.counts.add(&error(Executed::Unknown));
+            return;
+        };
+        let call = Arc::clone(&running.call);
+        let timing = Timing {
+            waited: running.waited,
+            ran: self.now - running.started,
+        };
+        let executed = if call.about().revoke() {
+            Executed::No
+        } else {
+            Executed::Unknown
+        };
+        let error = error(executed);
+        self.counts.add(&error);
+        if executed == Executed::Unknown {
+            self.scheduler.replace(slot);
+            actions.cancel(Arc::clone(&call));
+        }
+        actions.answer(Answer {
+            call,
+            error,
+            timing,
+        });
+    }
+
+    /// How many slots are held, by whomever.
+    pub(super) fn occupied(&self) -> u32 {
+        let gauges = self.scheduler.gauges();
+        gauges.running + gauges.overdue
+    }
+
+    /// Whether nobody holds a slot.
+    pub(super) fn is_idle(&self) -> bool {
+        self.occupied() == 0
+    }
+}
+
+pub(super) fn timeout(clock: TimeoutClock, executed: Executed) -> CallError {
+    CallError::Timeout {
+        clock,
+        executed,
+        evidence: Evidence::default(),
+    }
+}
+
+pub(super) fn cancelled(by: CancelledBy, executed: Executed) -> CallError {
+    CallError::Cancelled {
+        by,
+        executed,
+        evidence: Evidence::default(),
+    }
+}
