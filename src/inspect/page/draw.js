@@ -5,7 +5,7 @@ import { POLICIES } from "/link.js";
 const LAST_TICK = 20;
 const WORDS = {
   completed: "completed", rejected: "turned away", timed_out: "timed out", waiting: "waits", running: "in a slot",
-  open: "still open",
+  open: "open",
 };
 const GATES = {
   none: ["–", "nothing offered"], pending: ["…", "pending"], pass: ["✓", "pass"], fail: ["✕", "fail"],
@@ -22,7 +22,7 @@ export function frame(at, policy) {
   const options = Object.entries(POLICIES).map(([value, { name }]) =>
     html`<option value="${value}"${value === policy ? " selected" : ""}>${name}</option>`);
   article.innerHTML = html`
-    <h2 class="hidden"></h2>
+    <h2 class="hidden">${POLICIES[policy].name}</h2>
     <label class="policy"><span>${at === 0 ? "Policy" : "Against"}</span>
       <select data-at="${at}">${options.join("")}</select></label>
     <p class="rule"></p>
@@ -109,7 +109,7 @@ function drawSlot(cell, slot, request, scenario, tick) {
 function queue(side, ids, requests, tick) {
   const shown = ids.slice(0, 12).map((id) =>
     html`<i title="since ${requests[id].arrived}, ${tick - requests[id].arrived} ticks">${id}</i>`);
-  const more = ids.length > 12 ? html` <span>+ ${ids.length - 12}</span>` : "";
+  const more = ids.length > 12 ? "<span>…</span>" : "";
   return html`<li class="${side}"><b class="who ${side}">${side.toUpperCase()}</b>
     ${ids.length} waiting${ids.length ? ":" : ""} <span class="chips">${shown.join("")}${more}</span></li>`;
 }
@@ -140,16 +140,16 @@ export function lives({ outcome }) {
   return html`<div class="scroll tall" tabindex="0" role="region" aria-label="Every call, ${name}"><table class="lives">
     <caption>${name} <span class="save"><button type="button" data-save="json">JSON</button>
       <button type="button" data-save="csv">CSV</button></span></caption>
-    <thead><tr><th scope="col">call</th><th scope="col">arrived</th><th scope="col">started</th><th scope="col">ended</th>
-      <th scope="col">slot</th><th scope="col" class="start">state</th><th scope="col" class="life">tick 0 to ${LAST_TICK}</th></tr></thead>
+    <thead><tr><th scope="col" class="start">call</th><th scope="col" class="life">tick 0 to ${LAST_TICK}</th><th scope="col">arrived</th><th scope="col">started</th><th scope="col">ended</th>
+      <th scope="col">slot</th><th scope="col" class="start">state</th></tr></thead>
     <tbody>${outcome.requests.map(row).join("")}</tbody></table></div>`;
 }
 
 function row(request) {
   const slot = request.slot === null ? "–" : request.borrowed ? request.slot + " <em>lent</em>" : request.slot;
-  return html`<tr class="${request.tenant} ${request.state}"><th scope="row">${label(request)}</th><td>${request.arrived}</td>
-    <td>${request.started ?? "–"}</td><td>${request.ended ?? "–"}</td><td>${slot}</td><td>${WORDS[request.state]}</td>
-    <td class="life">${life(request)}</td></tr>`;
+  return html`<tr class="${request.tenant} ${request.state}"><th scope="row">${label(request)}</th>
+    <td class="life">${life(request)}</td><td>${request.arrived}</td>
+    <td>${request.started ?? "–"}</td><td>${request.ended ?? "–"}</td><td>${slot}</td><td class="start">${WORDS[request.state]}</td></tr>`;
 }
 
 function life({ tenant, arrived, started, ended, state, borrowed }) {

@@ -174,7 +174,7 @@ function fillInputs() {
     const name = input.name || input.dataset.of;
     if (!name) continue;
     if (input.type === "checkbox") input.checked = demand[name] === true;
-    else if (document.activeElement !== input) input.value = demand[name];
+    else if (document.activeElement !== input) input.value = Number.isFinite(demand[name]) ? demand[name] : "";
   }
   const most = Math.max(0, demand.slots - 1);
   for (const input of document.querySelectorAll("[name=reserved_a], [data-of=reserved_a]")) input.max = most;
