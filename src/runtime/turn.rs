@@ -108,6 +108,9 @@ impl<T: Send + 'static> Turn<T> {
     /// if `wait` ends first.
     fn next_completed(&mut self, wait: Wait) -> Option<usize> {
         loop {
+            if let Some(index) = self.completions.pop() {
+                return Some(index);
+            }
             let backstops = self.tickets.values_mut().filter_map(Ticket::backstop);
             let until = backstops.chain(wait.limit()).min();
             let (completed, woken) = self.completions.wait(until, wait);
@@ -207,6 +210,11 @@ struct CompletionState {
 }
 
 impl Completions {
+    /// The next one, if it is there.
+    fn pop(&self) -> Option<usize> {
+        self.state.lock().done.pop_front()
+    }
+
     /// The next one, if there is one by `until`; and whether it was woken, if `wait` heeds that.
     fn wait(&self, until: Option<Instant>, wait: Wait) -> (Option<usize>, bool) {
         let heeds = matches!(wait, Wait::Until(_));
