@@ -107,10 +107,10 @@ impl<T: Send + 'static> Turn<T> {
     /// Blocks until some call has completed, looking after those that are overdue meanwhile. `None`
     /// if `wait` ends first.
     fn next_completed(&mut self, wait: Wait) -> Option<usize> {
-        if let Some(completed) = self.completions.next() {
-            return Some(completed);
-        }
         loop {
+            if let Some(index) = self.completions.pop() {
+                return Some(index);
+            }
             let backstops = self.tickets.values_mut().filter_map(Ticket::backstop);
             let until = backstops.chain(wait.limit()).min();
             let (completed, woken) = self.completions.wait(until, wait);
@@ -211,7 +211,7 @@ struct CompletionState {
 
 impl Completions {
     /// The next one, if it is there.
-    fn next(&self) -> Option<usize> {
+    fn pop(&self) -> Option<usize> {
         self.state.lock().done.pop_front()
     }
 

@@ -116,9 +116,7 @@ impl<'r> Engine<'r> {
             } else {
                 self.pause(waits)
             };
-            if let Some((index, outcome)) = self.turn.next_within(limit) {
-                self.complete(index, &outcome);
-            }
+            self.collect(limit);
             self.show();
         }
         if self.stop.is_asked() {
@@ -193,30 +191,25 @@ impl<'r> Engine<'r> {
     /// Whether `partition` has had no room for a while although nothing of ours runs in it.
     fn is_stuck(&mut self, partition: &Arc<str>) -> bool {
         let now = self.clock.now();
-        let running = self
-            .running
-            .entry(Arc::clone(partition))
-            .or_insert(Running {
-                calls: 0,
-                idle_since: now,
-            });
+        let running = self.running(partition);
         running.calls == 0 && now - running.idle_since >= STUCK
     }
 
+    fn running(&mut self, partition: &Arc<str>) -> &mut Running {
+        let idle_since = self.clock.now();
+        let running = self.running.entry(Arc::clone(partition));
+        running.or_insert(Running {
+            calls: 0,
+            idle_since,
+        })
+    }
+
     fn offer(&mut self, mut call: Call) {
-        let now = self.clock.now();
-        let index = self.turn.call(self.runtime, call.offer(now));
+        let index = self.turn.call(self.runtime, call.offer(self.clock.now()));
         let partition = self.runtime.partition_of(&call.tool);
         let partition = partition.map(|partition| Arc::<str>::from(partition.name()));
         if let Some(partition) = &partition {
-            let running = self
-                .running
-                .entry(Arc::clone(partition))
-                .or_insert(Running {
-                    calls: 0,
-                    idle_since: now,
-                });
-            running.calls += 1;
+            self.running(partition).calls += 1;
         }
         self.in_flight.insert(index, InFlight { call, partition });
     }
@@ -227,6 +220,18 @@ impl<'r> Engine<'r> {
         let due = self.feed.next_due().map(|due| due - now);
         let look = waits.then_some(LOOK_AGAIN);
         due.into_iter().chain(look).min().unwrap_or(Duration::MAX)
+    }
+
+    /// Takes the outcomes that are there; blocks for the first one, at most for `limit`.
+    fn collect(&mut self, limit: Duration) {
+        let mut next = self.turn.next_within(limit);
+        while let Some((index, outcome)) = next {
+            self.complete(index, &outcome);
+            if self.outcomes.is_closed() || self.stop.is_asked() {
+                return;
+            }
+            next = self.turn.next_within(Duration::ZERO);
+        }
     }
 
     /// A call has an outcome: it is offered again, or that is its last.
