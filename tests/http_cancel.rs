@@ -26,7 +26,7 @@ fn cancel(
     let token = CancelToken::new();
     let mut operation = client.tool(request).unwrap().prepare(&args(given)).unwrap();
     let run = Run::detached(PLENTY * 2, token.clone());
-    let (ended, end) = mpsc::channel();
+    let (ended, end) = mpsc::sync_channel(1);
     let worker = thread::spawn(move || {
         let result = operation(&run).and_then(Response::decode);
         ended.send((result, Instant::now())).unwrap();

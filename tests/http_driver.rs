@@ -4,6 +4,8 @@
 #[path = "support/http.rs"]
 mod support;
 
+use std::sync::Barrier;
+use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -189,6 +191,23 @@ fn connections_are_kept() {
         call(&tool, &json!({}), PLENTY).unwrap();
     }
     assert_eq!(vendor.counts().accepted, 1);
+}
+
+#[test]
+fn no_more_connections_are_kept_than_the_partition_has() {
+    let vendor = vendor();
+    let tool = Http::new(vendor.url()).open(&sizing(2)).unwrap().tool(Request::get("/")).unwrap();
+    vendor.set(Behaviour::Delay(Duration::from_millis(100), Reply::default()));
+    let start = Barrier::new(6);
+    thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                start.wait();
+                call(&tool, &json!({}), PLENTY).unwrap();
+            });
+        }
+    });
+    assert!(vendor.wait(PLENTY, |counts| counts.connections <= 2), "{:?}", vendor.counts());
 }
 
 #[test]

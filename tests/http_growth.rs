@@ -61,7 +61,7 @@ fn a_thousand_hung_requests_leave_nothing_behind() {
     vendor.set(Behaviour::Hang);
     let tool = client(&vendor).tool(Request::get("/")).unwrap();
     let (runs, given) = mpsc::sync_channel::<Run>(0);
-    let (ended, ends) = mpsc::channel();
+    let (ended, ends) = mpsc::sync_channel(1);
     let worker = thread::spawn(move || {
         for run in given {
             let mut operation = tool.prepare(&args(&json!({}))).unwrap();

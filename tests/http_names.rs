@@ -48,8 +48,8 @@ fn named(
 }
 
 /// A resolver that hangs until the sender is dropped, and then says `found`.
-fn hanging(found: SocketAddr) -> (mpsc::Sender<()>, impl Fn() -> Found + Send + Sync) {
-    let (release, released) = mpsc::channel::<()>();
+fn hanging(found: SocketAddr) -> (mpsc::SyncSender<()>, impl Fn() -> Found + Send + Sync) {
+    let (release, released) = mpsc::sync_channel::<()>(1);
     let released = Mutex::new(released);
     let look_up = move || {
         let _ = released.lock().recv();
@@ -152,7 +152,7 @@ fn a_cancel_ends_the_wait_for_a_name() {
         let token = CancelToken::new();
         let mut operation = tool.prepare(&args(&json!({}))).unwrap();
         let run = Run::detached(PLENTY, token.clone());
-        let (ended, end) = mpsc::channel();
+        let (ended, end) = mpsc::sync_channel(1);
         let waiter = thread::spawn(move || ended.send(operation(&run)).unwrap());
         token.cancel();
         let failure = end.recv_timeout(PLENTY / 3).expect("ends").unwrap_err();

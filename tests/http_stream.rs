@@ -198,7 +198,7 @@ fn a_cancel_ends_a_stream_whether_or_not_it_is_read() {
 
     let token = CancelToken::new();
     let mut read = open(&vendor, long(), &Run::detached(PLENTY, token.clone())).unwrap();
-    let (sender, half_read) = mpsc::channel();
+    let (sender, half_read) = mpsc::sync_channel(1);
     let reader = thread::spawn(move || {
         read.receive(&mut [0; 1000]).unwrap();
         sender.send(()).unwrap();

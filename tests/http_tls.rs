@@ -124,7 +124,7 @@ fn limits_and_cancels_hold_under_tls() {
     let token = CancelToken::new();
     let mut operation = tool.prepare(&args(&json!({}))).unwrap();
     let run = Run::detached(PLENTY, token.clone());
-    let (ended, end) = mpsc::channel();
+    let (ended, end) = mpsc::sync_channel(1);
     let waiter = thread::spawn(move || ended.send(operation(&run)).unwrap());
     token.cancel();
     let failure = end.recv_timeout(PLENTY / 3).expect("ends").unwrap_err();

@@ -139,3 +139,71 @@ fn receive(response: HttpResponse<Body>, body_max: u64, line: &Line) -> Result<A
         body: bytes,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::thread;
+
+    use super::*;
+    use crate::call::CancelToken;
+    use crate::driver::http::{Http, Request};
+    use crate::driver::{Args, Operation, Sizing};
+    use crate::outcome::FailureReason;
+
+    const PLENTY: Duration = Duration::from_secs(30);
+
+    fn operation(listener: &TcpListener, request: Request) -> Operation {
+        let sizing = Sizing { partition: "p".into(), connections: 1, run_limit: PLENTY };
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let tool = Http::new(url).open(&sizing).unwrap().tool(request).unwrap();
+        tool.prepare(&Args::new()).unwrap()
+    }
+
+    /// The next connection and what it asks for.
+    fn asked(listener: &TcpListener) -> (TcpStream, String) {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        (stream, String::from_utf8(head).unwrap())
+    }
+
+    #[test]
+    fn the_key_of_the_call_is_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let request = Request::post("/").idempotency_header("Idempotency-Key");
+        let mut operation = operation(&listener, request);
+        let mut run = Run::detached(PLENTY, CancelToken::new());
+        run.idempotency_key = Some("k\n".into());
+        let failure = operation(&run).unwrap_err();
+        assert_eq!(failure.reason, FailureReason::InvalidCall);
+        run.idempotency_key = Some("k-1".into());
+        let caller = thread::spawn(move || operation(&run).is_ok());
+        let (mut stream, head) = asked(&listener);
+        assert!(head.contains("idempotency-key: k-1\r\n"), "{head}");
+        stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+        assert!(caller.join().unwrap());
+    }
+
+    /// The thread that runs the cancel hooks may be busy with another call's.
+    #[test]
+    fn an_abort_ends_what_no_cancel_hook_has() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut operation = operation(&listener, Request::get("/"));
+        let token = CancelToken::new();
+        let run = Run::detached(PLENTY, token.clone());
+        let caller = thread::spawn(move || operation(&run));
+        let (_stream, _) = asked(&listener);
+        drop(token.trip());
+        for hook in token.abort() {
+            hook();
+        }
+        let failure = caller.join().unwrap().unwrap_err();
+        assert_eq!(failure.reason, FailureReason::Cancelled);
+    }
+}
