@@ -12,13 +12,13 @@ use watertight::time::Time;
 use crate::breaker_model::{Expected, Model};
 use crate::{explore, ms, random_histories};
 
-pub(crate) const LIMIT: Duration = ms(700);
 const SLOW: Duration = ms(50);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Step {
     Advance(u64),
-    Admit,
+    /// With the time in which it will have ended.
+    Admit(u64),
     /// Ends the oldest call that is out, or the newest.
     End(Which, End),
     Hold,
@@ -60,7 +60,7 @@ impl World {
     fn step(&mut self, step: Step, random: u64) -> bool {
         match step {
             Step::Advance(millis) => self.now = self.now + ms(millis),
-            Step::Admit => self.admit(),
+            Step::Admit(limit) => self.admit(ms(limit)),
             Step::End(which, end) => {
                 let index = match which {
                     Which::Oldest if self.out.is_empty() => return false,
@@ -84,9 +84,9 @@ impl World {
         true
     }
 
-    fn admit(&mut self) {
-        let admit = self.breaker.admit(self.now, LIMIT);
-        let expected = self.model.admit(self.now);
+    fn admit(&mut self, limit: Duration) {
+        let admit = self.breaker.admit(self.now, limit);
+        let expected = self.model.admit(self.now, limit);
         let got = match admit {
             Admit::Pass(_) => Expected::Pass,
             Admit::Probe(_) => Expected::Probe,
@@ -125,9 +125,10 @@ impl World {
     fn compare(&mut self) {
         let snapshot = self.breaker.snapshot(self.now);
         assert_eq!(snapshot.state, self.model.state);
+        assert_eq!(snapshot.openings, self.model.openings);
         let counts = (snapshot.calls, snapshot.failed, snapshot.slow);
         assert_eq!(counts, self.model.counts(self.now));
-        let refused = match self.model.clone().admit(self.now) {
+        let refused = match self.model.clone().admit(self.now, Duration::ZERO) {
             Expected::Open(left) => Some(left.max(ms(1))),
             Expected::Pass | Expected::Probe => None,
         };
@@ -156,7 +157,12 @@ fn small(window: Window) -> Policy {
 /// The steps of short histories. Half a cool-down at a time, so that a probe's limit, 0.7 of one,
 /// ends in between.
 fn steps() -> Vec<Step> {
-    let mut steps = vec![Step::Advance(500), Step::Admit, Step::Hold, Step::Close];
+    let mut steps = vec![
+        Step::Advance(500),
+        Step::Admit(700),
+        Step::Hold,
+        Step::Close,
+    ];
     for which in [Which::Oldest, Which::Newest] {
         steps.push(Step::End(which, end(Ended::Ok)));
         steps.push(Step::End(which, end(Ended::Failed)));
@@ -194,9 +200,9 @@ fn every_short_history_from_the_start() {
 fn every_short_history_around_the_probe() {
     let fail = Step::End(Which::Newest, end(Ended::Failed));
     let opened = [
-        Step::Admit,
-        Step::Admit,
-        Step::Admit,
+        Step::Admit(700),
+        Step::Admit(700),
+        Step::Admit(700),
         fail,
         fail,
         Step::Advance(1000),
@@ -263,7 +269,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         30 => (0..300_u64).prop_map(Step::Advance),
         1 => (300..9000_u64).prop_map(Step::Advance),
-        45 => Just(Step::Admit),
+        45 => (0..2000_u64).prop_map(Step::Admit),
         45 => (which, end).prop_map(|(which, end)| Step::End(which, end)),
         1 => Just(Step::Hold),
         2 => Just(Step::Close),

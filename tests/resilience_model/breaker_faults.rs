@@ -280,6 +280,50 @@ fn time_alone_empties_a_window_of_time() {
     );
 }
 
+#[test]
+fn the_widest_window_forgets_one_call_at_a_time() {
+    let widest = Policy {
+        window: Window::Count(1024),
+        minimum_calls: 1024,
+        failure_rate: 1.0,
+        ..policy()
+    };
+    let mut breaker = breaker(widest);
+    let mut random = fastrand::Rng::with_seed(1403);
+    let mut failed = Vec::new();
+    for _ in 0..5000 {
+        failed.push(random.bool());
+        let ended = if failed[failed.len() - 1] {
+            Ended::Failed
+        } else {
+            Ended::Ok
+        };
+        let epoch = pass(&mut breaker, at(0));
+        breaker.record(at(0), epoch, ended, ms(1), 0);
+        let recent = failed
+            .iter()
+            .rev()
+            .take(1024)
+            .filter(|failed| **failed)
+            .count();
+        assert_eq!(breaker.snapshot(at(0)).failed, recent as u64);
+    }
+}
+
+/// However far time jumps, a window forgets no more buckets than it has.
+#[test]
+fn the_end_of_time_is_one_step_away() {
+    let mut breaker = breaker(Policy {
+        window: Window::Time(ms(10)),
+        ..policy()
+    });
+    for now in [at(0), Time::MAX, Time::MAX] {
+        let epoch = pass(&mut breaker, now);
+        breaker.record(now, epoch, Ended::Failed, ms(1), 0);
+    }
+    assert_eq!(breaker.snapshot(Time::MAX).failed, 2);
+}
+
 /// Two threads read the clock and took the lock in the other order.
 #[test]
 fn a_time_a_little_older_does_no_harm() {

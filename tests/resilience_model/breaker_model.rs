@@ -5,7 +5,7 @@ use std::time::Duration;
 use watertight::resilience::breaker::{Ended, Policy, State, Window};
 use watertight::time::Time;
 
-use crate::breaker::{End, LIMIT};
+use crate::breaker::End;
 use crate::tenth;
 
 /// What the model remembers: the state by name, and every call of the present epoch.
@@ -21,6 +21,7 @@ pub(crate) struct Model {
     limits: Vec<Time>,
     out: usize,
     bad_rounds: u32,
+    pub(crate) openings: u64,
 }
 
 impl Model {
@@ -34,6 +35,7 @@ impl Model {
             limits: Vec::new(),
             out: 0,
             bad_rounds: 0,
+            openings: 0,
         }
     }
 
@@ -75,7 +77,7 @@ impl Model {
         )
     }
 
-    pub(crate) fn admit(&mut self, now: Time) -> Expected {
+    pub(crate) fn admit(&mut self, now: Time, limit: Duration) -> Expected {
         match self.state {
             State::Closed => return Expected::Pass,
             State::Open if now < self.until => return Expected::Open(self.until - now),
@@ -88,7 +90,7 @@ impl Model {
             State::HeldOpen => return Expected::Open(self.policy.cool_down_max),
         }
         self.out += 1;
-        self.limits.push(now + LIMIT);
+        self.limits.push(now + limit);
         Expected::Probe
     }
 
@@ -142,6 +144,7 @@ impl Model {
             "{cool_down:?} < {shortest:?}"
         );
         self.bad_rounds += 1;
+        self.openings += 1;
         self.until = now + cool_down;
         self.enter(State::Open);
     }

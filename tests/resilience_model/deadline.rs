@@ -152,14 +152,14 @@ proptest! {
             };
             for _ in 0..times.map_or(0, |(_, times)| times) {
                 let (ran, _) = times.expect("it is repeated");
-                door.record(at(now), ms(ran));
+                door.record(at(now), Duration::from_nanos(ran));
                 runs.push((now, ran));
             }
             let recent = runs.iter().rev().take(63).filter(|(ended, _)| ended + 300_000 >= now);
             let mut recent: Vec<_> = recent.map(|(_, ran)| *ran).collect();
             recent.sort_unstable();
             let median = if recent.len() < 8 { 0 } else { recent[(recent.len() - 1) / 2] };
-            prop_assert_eq!(door.min_run(at(now)), ms(median));
+            prop_assert_eq!(door.min_run(at(now)), Duration::from_nanos(median));
         }
     }
 }

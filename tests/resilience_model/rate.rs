@@ -14,8 +14,8 @@ const INTERVAL: u64 = 50;
 enum Step {
     Advance(u64),
     Admit,
-    GiveBackOldest,
-    GiveBackNewest,
+    /// Of those kept, so many before the newest.
+    GiveBack(usize),
 }
 
 /// A rate limit and the times of all calls that it let through.
@@ -56,9 +56,8 @@ impl World {
         match step {
             Step::Advance(millis) => self.now += millis,
             Step::Admit => self.admit(),
-            Step::GiveBackOldest | Step::GiveBackNewest if self.kept.is_empty() => return false,
-            Step::GiveBackOldest => self.give_back(0),
-            Step::GiveBackNewest => self.give_back(self.kept.len() - 1),
+            Step::GiveBack(before) if before >= self.kept.len() => return false,
+            Step::GiveBack(before) => self.give_back(self.kept.len() - 1 - before),
         }
         true
     }
@@ -81,17 +80,21 @@ impl World {
 
     fn give_back(&mut self, index: usize) {
         self.strict |= index + 1 != self.kept.len();
+        let left = |limit: &RateLimit| limit.clone().admit(at(self.now)).err();
+        let before = left(&self.limit);
         self.limit.give_back(self.kept.remove(index).1);
+        assert!(left(&self.limit) <= before, "nobody waits longer for it");
     }
 }
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     Step::Advance(20),
     Step::Advance(50),
     Step::Advance(130),
     Step::Admit,
-    Step::GiveBackOldest,
-    Step::GiveBackNewest,
+    Step::GiveBack(0),
+    Step::GiveBack(1),
+    Step::GiveBack(2),
 ];
 
 #[test]
@@ -110,8 +113,8 @@ fn any_step() -> impl Strategy<Value = Step> {
         6 => (0..90_u64).prop_map(Step::Advance),
         1 => (90..900_u64).prop_map(Step::Advance),
         12 => Just(Step::Admit),
-        1 => Just(Step::GiveBackOldest),
-        2 => Just(Step::GiveBackNewest),
+        2 => Just(Step::GiveBack(0)),
+        2 => (1..9_usize).prop_map(Step::GiveBack),
     ]
 }
 
