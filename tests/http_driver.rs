@@ -196,8 +196,15 @@ fn connections_are_kept() {
 #[test]
 fn no_more_connections_are_kept_than_the_partition_has() {
     let vendor = vendor();
-    let tool = Http::new(vendor.url()).open(&sizing(2)).unwrap().tool(Request::get("/")).unwrap();
-    vendor.set(Behaviour::Delay(Duration::from_millis(100), Reply::default()));
+    let tool = Http::new(vendor.url())
+        .open(&sizing(2))
+        .unwrap()
+        .tool(Request::get("/"))
+        .unwrap();
+    vendor.set(Behaviour::Delay(
+        Duration::from_millis(100),
+        Reply::default(),
+    ));
     let start = Barrier::new(6);
     thread::scope(|scope| {
         for _ in 0..6 {
@@ -207,7 +214,11 @@ fn no_more_connections_are_kept_than_the_partition_has() {
             });
         }
     });
-    assert!(vendor.wait(PLENTY, |counts| counts.connections <= 2), "{:?}", vendor.counts());
+    assert!(
+        vendor.wait(PLENTY, |counts| counts.connections <= 2),
+        "{:?}",
+        vendor.counts()
+    );
 }
 
 #[test]

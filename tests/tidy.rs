@@ -100,7 +100,7 @@ fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
         let after = line[at + word.len()..].chars().next();
-        !(begins && joins(before)) && !(open && joins(after))
+        !(begins && joins(before) || open && joins(after))
     })
 }
 

@@ -262,7 +262,10 @@ mod tests {
     use serde_json::json;
 
     fn args(value: Value) -> Args {
-        value.as_object().cloned().unwrap()
+        let Value::Object(args) = value else {
+            panic!("{value} is no object")
+        };
+        args
     }
 
     #[test]

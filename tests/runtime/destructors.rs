@@ -215,7 +215,10 @@ fn a_body_that_was_turned_away() {
         let (_runtime, search, hand) = one_on_manual_clock(spec);
         let held = [occupy(&search), occupy(&search)];
         let (mine, watch) = mine(blocks);
-        let ticket = search.submit(move |_| Ok(drop(mine)));
+        let ticket = search.submit(move |_| {
+            drop(mine);
+            Ok(())
+        });
         assert!(ticket.is_finished());
         let waits = thread::Builder::new().name("caller".into());
         let waits = waits.spawn(move || ticket.wait().status()).unwrap();
@@ -235,7 +238,10 @@ fn a_body_that_waited_in_vain() {
         let (_runtime, search, hand) = one_on_manual_clock(two_slots());
         let held = [occupy(&search), occupy(&search)];
         let (mine, watch) = mine(blocks);
-        let ticket = search.submit(move |_| Ok(drop(mine)));
+        let ticket = search.submit(move |_| {
+            drop(mine);
+            Ok(())
+        });
         hand.advance(50 * MS);
         assert!(ticket.is_finished());
         let waits = thread::Builder::new().name("caller".into());
@@ -254,7 +260,12 @@ fn a_detached_body_that_waited_in_vain() {
         let (_runtime, search, hand) = one_on_manual_clock(two_slots());
         let held = [occupy(&search), occupy(&search)];
         let (mine, watch) = mine(blocks);
-        search.submit(move |_| Ok(drop(mine))).detach();
+        search
+            .submit(move |_| {
+                drop(mine);
+                Ok(())
+            })
+            .detach();
         hand.advance(50 * MS);
         assert_eq!(watch.thread(), "search-end");
 
@@ -275,7 +286,12 @@ fn a_detached_body_in_a_shutdown() {
         let (runtime, search, _hand) = one_on_manual_clock(two_slots());
         let held = [occupy(&search), occupy(&search)];
         let (mine, watch) = mine(blocks);
-        search.submit(move |_| Ok(drop(mine))).detach();
+        search
+            .submit(move |_| {
+                drop(mine);
+                Ok(())
+            })
+            .detach();
         let report = ends("a shutdown", move || runtime.shutdown(Duration::ZERO));
         assert_eq!(report.left.len(), 2);
         assert_eq!(watch.thread(), "search-end");
@@ -289,7 +305,10 @@ fn a_cancelled_body_that_never_ran() {
     let (_runtime, search, _hand) = one_on_manual_clock(two_slots());
     let held = [occupy(&search), occupy(&search)];
     let (mine, watch) = mine(false);
-    let ticket = search.submit(move |_| Ok(drop(mine)));
+    let ticket = search.submit(move |_| {
+        drop(mine);
+        Ok(())
+    });
     drop(ticket);
     watch.thread();
     assert_eq!(search.snapshot().gauges.waiting, 0);
