@@ -169,6 +169,10 @@ pub(crate) type HookFn = Box<dyn FnOnce() + Send>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Cancel,
+    #[cfg_attr(
+        not(any(feature = "http", feature = "postgres", feature = "process")),
+        allow(dead_code, reason = "only drivers end work so")
+    )]
     Abort,
 }
 
@@ -218,8 +222,8 @@ impl CancelToken {
     /// timekeeper and must not block: shut a socket down, send a signal.
     #[must_use = "dropping the guard disarms the hook"]
     #[cfg_attr(
-        not(feature = "json"),
-        expect(dead_code, reason = "only drivers end work so")
+        not(any(feature = "http", feature = "postgres", feature = "process")),
+        allow(dead_code, reason = "only drivers end work so")
     )]
     pub(crate) fn on_abort(&self, hook: impl FnOnce() + Send + 'static) -> HookGuard {
         self.arm(Stage::Abort, Box::new(hook))
@@ -265,14 +269,17 @@ impl CancelToken {
 
     /// Ends the work by force: calls the hooks for it on this thread.
     pub(crate) fn abort(&self) {
-        let hooks = {
-            let mut hooks = self.0.hooks.lock();
-            hooks.aborted = true;
-            std::mem::take(&mut hooks.on_abort)
-        };
-        for (_, hook) in hooks.into_iter().rev() {
+        for hook in self.take_abort_hooks() {
             hook();
         }
+    }
+
+    /// The hooks that end the work by force, to be called by the caller.
+    pub(crate) fn take_abort_hooks(&self) -> Vec<HookFn> {
+        let mut hooks = self.0.hooks.lock();
+        hooks.aborted = true;
+        let taken = std::mem::take(&mut hooks.on_abort);
+        taken.into_iter().map(|(_, hook)| hook).collect()
     }
 }
 

@@ -17,6 +17,16 @@
 //! - **Failures say whether anything was executed**, and never carry a credential.
 
 pub mod args;
+#[cfg(feature = "http")]
+pub mod http;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(all(feature = "process", unix))]
+pub mod process;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub mod sql;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 use std::fmt;
 use std::sync::Arc;

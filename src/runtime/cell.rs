@@ -24,6 +24,7 @@ use crate::time::Time;
 /// A result, or what is left to do on the caller's thread to have it.
 pub(crate) enum Late<T> {
     Now(T),
+    #[cfg(feature = "json")]
     Decode(Box<dyn FnOnce() -> Result<T, Failure> + Send>),
 }
 
@@ -232,6 +233,7 @@ impl About {
             result,
             partition: Arc::clone(&self.partition),
             tool: self.tool.clone(),
+            attempt: self.attempt,
             timing,
         }
     }

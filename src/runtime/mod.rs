@@ -31,7 +31,7 @@ pub use spec::{PartitionSpec, SpecError};
 pub use ticket::Ticket;
 #[cfg(feature = "json")]
 pub use tools::ToolCall;
-pub use turn::Turn;
+pub use turn::{Turn, Waker};
 
 use crate::admission::PolicyError;
 use crate::telemetry::Snapshot;
@@ -154,7 +154,7 @@ impl Builder {
             tools: tools::Tools::default(),
         };
         for spec in self.specs {
-            let partition = start(spec, clock.clone())?;
+            let partition = start(spec, &clock)?;
             runtime
                 .partitions
                 .insert(Arc::clone(&partition.shared.name), partition);
@@ -175,7 +175,7 @@ impl fmt::Debug for Builder {
     }
 }
 
-fn start(spec: PartitionSpec, clock: Clock) -> Result<Partition, SpecError> {
+fn start(spec: PartitionSpec, clock: &Clock) -> Result<Partition, SpecError> {
     static NEXT_ID: AtomicU64 = AtomicU64::new(0);
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let (name, workers) = (spec.shared_name(), spec.capacity());

@@ -17,7 +17,7 @@ use super::sync::{AtomicBool, Receiver, Sender, bounded};
 use super::ticket::{Backstop, Ticket};
 use super::turn::Completed;
 use crate::admission::{Offer, PolicyError, SlotId};
-use crate::call::{Run, Terms};
+use crate::call::{Run, Tenant, Terms};
 use crate::outcome::{CallError, Failure, Outcome, Timing};
 use crate::telemetry::{PartitionSnapshot, RunningCall};
 use crate::time::{Clock, Time};
@@ -265,7 +265,7 @@ impl Partition {
     ///
     /// [`CallError::Busy`] if no slot came free in time, and [`CallError::Failed`] if the
     /// partition is closed, in an outcome that a harness can show to a model like any other.
-    pub fn permit(&self) -> Result<Permit, Outcome<()>> {
+    pub fn permit(&self) -> Result<Permit, Box<Outcome<()>>> {
         self.permit_with(Terms::default())
     }
 
@@ -274,7 +274,7 @@ impl Partition {
     /// # Errors
     ///
     /// As [`Partition::permit`], and [`CallError::Timeout`] if the deadline came first.
-    pub fn permit_with(&self, terms: Terms) -> Result<Permit, Outcome<()>> {
+    pub fn permit_with(&self, terms: Terms) -> Result<Permit, Box<Outcome<()>>> {
         super::sync::thread_local! {
             static WAITER: Arc<Waiter> = Arc::default();
         }
@@ -294,11 +294,16 @@ impl Partition {
             if let Offered::Started(slot) = offered {
                 return Ok(Permit::new(Arc::clone(shared), slot, Duration::ZERO));
             }
-            self.await_permit(waiter, backstop)
+            self.await_permit(waiter, backstop, terms.attempt.max(1))
         })
     }
 
-    fn await_permit(&self, waiter: &Waiter, mut backstop: Backstop) -> Result<Permit, Outcome<()>> {
+    fn await_permit(
+        &self,
+        waiter: &Waiter,
+        mut backstop: Backstop,
+        attempt: u32,
+    ) -> Result<Permit, Box<Outcome<()>>> {
         let shared = &self.shared;
         loop {
             let until = backstop.next(shared.gate.clock());
@@ -306,7 +311,7 @@ impl Partition {
                 Some(Ok((slot, waited))) => {
                     return Ok(Permit::new(Arc::clone(shared), slot, waited));
                 }
-                Some(Err((error, timing))) => return Err(self.refused(error, timing)),
+                Some(Err((error, timing))) => return Err(self.refused(error, timing, attempt)),
                 None => {
                     let mut actions = Actions::default();
                     shared.gate.poke(&mut actions);
@@ -316,14 +321,24 @@ impl Partition {
         }
     }
 
-    fn refused(&self, error: CallError, timing: Timing) -> Outcome<()> {
+    fn refused(&self, error: CallError, timing: Timing, attempt: u32) -> Box<Outcome<()>> {
         let partition = Arc::clone(&self.shared.name);
-        Outcome {
+        Box::new(Outcome {
             result: Err(error),
             partition,
             tool: None,
+            attempt,
             timing,
-        }
+        })
+    }
+
+    /// Whether a call of `tenant`, offered now, would have to wait or be turned away as busy. If all
+    /// offers come from this thread, a no holds until the next one. Holds the partition's lock for
+    /// some nanoseconds.
+    pub fn is_full_for(&self, tenant: Option<&Tenant>) -> bool {
+        self.shared
+            .gate
+            .look(|state| state.scheduler.is_full_for(tenant))
     }
 
     /// How full it is and what it has done, all at one instant. Holds the partition's lock for
@@ -342,13 +357,15 @@ impl Partition {
                     overdue,
                 })
             });
+            let mut wait = state.wait.clone();
+            wait.record_many(Duration::ZERO, state.unwaited);
             PartitionSnapshot {
                 partition: Arc::clone(&self.shared.name),
                 gauges: state.scheduler.gauges(),
                 offered: state.scheduler.totals().offered,
                 counts: state.counts,
                 max_in_flight: state.max_in_flight,
-                wait: state.wait.clone(),
+                wait,
                 run: state.run.clone(),
                 running: running.collect(),
             }

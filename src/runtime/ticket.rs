@@ -5,10 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::actions::Actions;
-use super::cell::{Late, Pending, catch};
+#[cfg(feature = "json")]
+use super::cell::catch;
+use super::cell::{Late, Pending};
 use super::partition::Shared;
 use crate::admission::{Offer, WaiterId};
-use crate::outcome::{CallError, Outcome};
+#[cfg(feature = "json")]
+use crate::outcome::CallError;
+use crate::outcome::Outcome;
 use crate::time::{Clock, Time};
 
 /// A call under way. Dropping the ticket cancels the call; [`Ticket::detach`] lets it go on.
@@ -28,6 +32,10 @@ pub struct Ticket<T>(State<T>);
 
 enum State<T> {
     /// Answered without ever being offered.
+    #[cfg_attr(
+        not(feature = "json"),
+        expect(dead_code, reason = "only tools are checked before")
+    )]
     Settled(Box<Outcome<T>>),
     Live(Live<T>),
     Over,
@@ -202,6 +210,7 @@ impl<T> Drop for Ticket<T> {
 fn decode<T>(outcome: Outcome<Late<T>>) -> Outcome<T> {
     outcome.with(|result| match result? {
         Late::Now(value) => Ok(value),
+        #[cfg(feature = "json")]
         Late::Decode(decode) => match catch(decode) {
             Ok(decoded) => decoded.map_err(CallError::Failed),
             Err(message) => Err(CallError::Panicked { message }),

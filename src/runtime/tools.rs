@@ -52,6 +52,11 @@ impl ToolCall {
         }
     }
 
+    /// The tool's name.
+    pub fn tool(&self) -> &str {
+        &self.tool
+    }
+
     /// Adds an argument.
     #[must_use]
     pub fn arg(mut self, name: impl Into<String>, value: impl Into<Value>) -> ToolCall {
@@ -151,11 +156,12 @@ impl Runtime {
 
     fn submit_as(&self, call: ToolCall, completed: Option<Completed>) -> Ticket<Value> {
         let ToolCall { tool, args, terms } = call;
+        let attempt = terms.attempt.max(1);
         let Some((partition, prepared)) = self.tools.get(&tool) else {
             let message = format!("there is no tool `{tool}`");
             let failure = Failure::new(FailureReason::UnknownTool, message);
             let error = CallError::Failed(failure.executed(Executed::No));
-            return refuse("".into(), tool, error, completed);
+            return refuse(attempt, "".into(), tool, error, completed);
         };
         let operation = catch(|| prepared.prepare(&args).map_err(CallError::Failed));
         match operation.unwrap_or_else(|message| Err(CallError::Panicked { message })) {
@@ -165,12 +171,19 @@ impl Runtime {
                 };
                 partition.submit_as(Some(tool), terms, completed, body)
             }
-            Err(error) => refuse(Arc::clone(&partition.shared.name), tool, error, completed),
+            Err(error) => refuse(
+                attempt,
+                Arc::clone(&partition.shared.name),
+                tool,
+                error,
+                completed,
+            ),
         }
     }
 }
 
 fn refuse(
+    attempt: u32,
     partition: Arc<str>,
     tool: Arc<str>,
     error: CallError,
@@ -180,6 +193,7 @@ fn refuse(
         result: Err(error),
         partition,
         tool: Some(tool),
+        attempt,
         timing: Timing::default(),
     };
     if let Some(completed) = completed {

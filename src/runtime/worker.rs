@@ -25,9 +25,8 @@ pub(super) fn start(shared: &Arc<Shared>, inbox: &Inbox, workers: u32) -> io::Re
     let mine = Arc::clone(shared);
     shared.spawn(format!("{}-time", shared.name), move || mine.keep_time())?;
     let errands = inbox.errands.clone();
-    shared.spawn(format!("{}-end", shared.name), move || {
-        run_errands(&errands)
-    })
+    let run = move || run_errands(&errands);
+    shared.spawn(format!("{}-end", shared.name), run)
 }
 
 impl Shared {

@@ -1,8 +1,15 @@
 //! What a caller gets: always a value, never a hang.
 
+mod failure;
+#[cfg(feature = "json")]
+mod json;
+mod wording;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use failure::{Evidence, Failure, FailureReason};
 
 /// The end of one call: its result, and where and how long it took.
 ///
@@ -17,6 +24,8 @@ pub struct Outcome<T> {
     pub partition: Arc<str>,
     /// The tool it named, if it named one.
     pub tool: Option<Arc<str>>,
+    /// Which attempt at the same logical call it was, from 1, as the caller said.
+    pub attempt: u32,
     /// How long each phase took.
     pub timing: Timing,
 }
@@ -157,106 +166,6 @@ pub enum CancelledBy {
     Shutdown,
 }
 
-/// A no from a body, a backend or the door, with its reason.
-///
-/// Any error turns into one with `?`, as in `std::fs::read(path)?`: reason
-/// [`Error`](FailureReason::Error), executed yes, the error's own text. Say more with
-/// [`Failure::new`] where it is known:
-///
-/// ```
-/// use watertight::outcome::{Executed, Failure, FailureReason};
-///
-/// let refused = Failure::new(FailureReason::Connect, "connection refused").executed(Executed::No);
-/// assert_eq!(refused.reason.as_str(), "connect");
-/// ```
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Failure {
-    /// What kind of no.
-    pub reason: FailureReason,
-    /// In words a model may read: no stack trace, no credential.
-    pub message: String,
-    /// Whether the backend did the work.
-    pub executed: Executed,
-    /// When the backend asks to be called again.
-    pub retry_after: Option<Duration>,
-    /// What the driver can show.
-    pub evidence: Evidence,
-}
-
-/// The kinds of no. A driver's `Limit`, `Cancelled` and `Throttled` become a [`CallError`] of their
-/// own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum FailureReason {
-    /// An error of the body, not told apart further.
-    Error,
-    /// An argument is missing, unknown or of the wrong type.
-    InvalidCall,
-    /// No such tool.
-    UnknownTool,
-    /// No such partition.
-    UnknownPartition,
-    /// The partition or the runtime takes no calls any more.
-    Closed,
-    /// The connection could not be made: refused, no such host, no TLS.
-    Connect,
-    /// The backend's connections are all in use by others.
-    PoolExhausted,
-    /// The backend went away.
-    ServerDown,
-    /// The backend refused the query.
-    QueryFailed,
-    /// Someone else cancelled the query.
-    QueryCancelled,
-    /// An HTTP status that is no success.
-    HttpStatus,
-    /// Not HTTP, or not complete.
-    HttpProtocol,
-    /// Too many redirects, or one that is not allowed.
-    Redirect,
-    /// More than may be kept.
-    TooLarge,
-    /// The program, its directory or its permission is missing.
-    Spawn,
-    /// The program ended with a code that is no success.
-    ExitCode,
-    /// The program was ended by a signal.
-    Signal,
-    /// The result could not be decoded.
-    Decode,
-    /// For drivers: the work was ended at its run limit.
-    Limit,
-    /// For drivers: the work was ended by a cancel.
-    Cancelled,
-    /// For drivers: the backend asks for a pause of `retry_after`.
-    Throttled,
-}
-
-/// What a driver can show of a call that did not end well: an exit code, a status, the tail of what
-/// a process wrote. Never a header's value or a credential. Empty without the feature `json`.
-#[derive(Clone, Debug, Default)]
-pub struct Evidence {
-    #[cfg(feature = "json")]
-    shown: Option<Box<serde_json::Value>>,
-}
-
-impl Evidence {
-    /// Evidence that shows `value`.
-    #[cfg(feature = "json")]
-    pub fn new(value: serde_json::Value) -> Evidence {
-        Evidence {
-            shown: Some(Box::new(value)),
-        }
-    }
-
-    /// What there is to show.
-    #[cfg(feature = "json")]
-    pub fn value(&self) -> Option<&serde_json::Value> {
-        self.shown.as_deref()
-    }
-}
-
 impl<T> Outcome<T> {
     /// How the call ended, in one word.
     pub fn status(&self) -> Status {
@@ -298,6 +207,7 @@ impl<T> Outcome<T> {
             result: f(self.result),
             partition: self.partition,
             tool: self.tool,
+            attempt: self.attempt,
             timing: self.timing,
         }
     }
@@ -343,6 +253,20 @@ impl CallError {
         }
     }
 
+    /// What the driver can show of the call.
+    pub fn evidence(&self) -> Option<&Evidence> {
+        match self {
+            CallError::Failed(failure) => Some(&failure.evidence),
+            CallError::Timeout { evidence, .. } | CallError::Cancelled { evidence, .. } => {
+                Some(evidence)
+            }
+            CallError::Panicked { .. }
+            | CallError::Busy { .. }
+            | CallError::CircuitOpen { .. }
+            | CallError::Throttled { .. } => None,
+        }
+    }
+
     /// The reason or the clock, in one word; empty where the status says it all.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -377,7 +301,7 @@ impl CallError {
     }
 }
 
-/// For people; `Outcome::to_json` has the words for models.
+/// For people; [`Outcome::detail`] has the words for models.
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.status().as_str())?;
@@ -395,47 +319,6 @@ impl fmt::Display for CallError {
 }
 
 impl std::error::Error for CallError {}
-
-impl Failure {
-    /// A failure of a call that was executed.
-    pub fn new(reason: FailureReason, message: impl Into<String>) -> Failure {
-        Failure {
-            reason,
-            message: message.into(),
-            executed: Executed::Yes,
-            retry_after: None,
-            evidence: Evidence::default(),
-        }
-    }
-
-    /// Says whether the backend did the work.
-    #[must_use]
-    pub fn executed(mut self, executed: Executed) -> Failure {
-        self.executed = executed;
-        self
-    }
-
-    /// Says when the backend asks to be called again.
-    #[must_use]
-    pub fn retry_after(mut self, after: Duration) -> Failure {
-        self.retry_after = Some(after);
-        self
-    }
-
-    /// Shows what there is to show.
-    #[cfg(feature = "json")]
-    #[must_use]
-    pub fn evidence(mut self, value: serde_json::Value) -> Failure {
-        self.evidence = Evidence::new(value);
-        self
-    }
-}
-
-impl<E: std::error::Error> From<E> for Failure {
-    fn from(error: E) -> Failure {
-        Failure::new(FailureReason::Error, error.to_string())
-    }
-}
 
 impl Status {
     /// As in JSON: `ok`, `failed`, `panicked`, `busy`, `circuit_open`, `throttled`, `timeout`,
@@ -475,35 +358,6 @@ impl BusyReason {
             BusyReason::TenantQueueFull => "tenant_queue_full",
             BusyReason::Displaced => "displaced",
             BusyReason::Reentrant => "reentrant",
-        }
-    }
-}
-
-impl FailureReason {
-    /// As in JSON, such as `invalid_call`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            FailureReason::Error => "error",
-            FailureReason::InvalidCall => "invalid_call",
-            FailureReason::UnknownTool => "unknown_tool",
-            FailureReason::UnknownPartition => "unknown_partition",
-            FailureReason::Closed => "closed",
-            FailureReason::Connect => "connect",
-            FailureReason::PoolExhausted => "pool_exhausted",
-            FailureReason::ServerDown => "server_down",
-            FailureReason::QueryFailed => "query_failed",
-            FailureReason::QueryCancelled => "query_cancelled",
-            FailureReason::HttpStatus => "http_status",
-            FailureReason::HttpProtocol => "http_protocol",
-            FailureReason::Redirect => "redirect",
-            FailureReason::TooLarge => "too_large",
-            FailureReason::Spawn => "spawn",
-            FailureReason::ExitCode => "exit_code",
-            FailureReason::Signal => "signal",
-            FailureReason::Decode => "decode",
-            FailureReason::Limit => "limit",
-            FailureReason::Cancelled => "cancelled",
-            FailureReason::Throttled => "throttled",
         }
     }
 }

@@ -1,0 +1,70 @@
+//! A sample of recent runs that knows its median.
+
+use std::time::Duration;
+
+use crate::time::Time;
+
+/// Odd, so that there is one in the middle.
+const RUNS_MAX: usize = 63;
+/// A median of fewer says too little.
+const RUNS_MIN: usize = 8;
+const AGE_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// The last runs, in the order they came and in the order of their length.
+#[derive(Clone, Debug)]
+pub(super) struct Sample {
+    /// A ring; the oldest run is at `oldest`.
+    runs: [Entry; RUNS_MAX],
+    oldest: usize,
+    len: usize,
+    sorted: [u64; RUNS_MAX],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    at: Time,
+    nanos: u64,
+}
+
+impl Default for Sample {
+    fn default() -> Sample {
+        Sample {
+            runs: [Entry::default(); RUNS_MAX],
+            oldest: 0,
+            len: 0,
+            sorted: [0; RUNS_MAX],
+        }
+    }
+}
+
+impl Sample {
+    /// Adds a run that took `ran` and ended at `now`.
+    pub(super) fn add(&mut self, now: Time, ran: Duration) {
+        if self.len == RUNS_MAX {
+            self.forget_oldest();
+        }
+        let nanos = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
+        self.runs[(self.oldest + self.len) % RUNS_MAX] = Entry { at: now, nanos };
+        let at = self.sorted[..self.len].partition_point(|known| *known < nanos);
+        self.sorted.copy_within(at..self.len, at + 1);
+        self.sorted[at] = nanos;
+        self.len += 1;
+    }
+
+    /// The median of the runs that are recent at `now`; none if they are too few.
+    pub(super) fn median(&mut self, now: Time) -> Option<Duration> {
+        while self.len > 0 && now - self.runs[self.oldest].at > AGE_MAX {
+            self.forget_oldest();
+        }
+        let middle = self.sorted[..self.len].get(self.len.saturating_sub(1) / 2)?;
+        (self.len >= RUNS_MIN).then(|| Duration::from_nanos(*middle))
+    }
+
+    fn forget_oldest(&mut self) {
+        let nanos = self.runs[self.oldest].nanos;
+        let at = self.sorted[..self.len].partition_point(|known| *known < nanos);
+        self.sorted.copy_within(at + 1..self.len, at);
+        self.oldest = (self.oldest + 1) % RUNS_MAX;
+        self.len -= 1;
+    }
+}
