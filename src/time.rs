@@ -75,8 +75,8 @@ pub(crate) fn instant_in(span: Duration) -> Option<Instant> {
 
 /// Something that sleeps until a time and must look again when a manual clock moves.
 pub(crate) trait Sleeper: Send + Sync {
-    /// Wakes the sleeper so that it reads the clock anew.
-    fn wake(&self);
+    /// Wakes the sleeper if it sleeps until a time that has come.
+    fn ring(&self);
     /// Returns once everything due at the clock's present time has been done, or the sleeper is
     /// gone.
     fn settle(&self);
@@ -139,7 +139,7 @@ impl Clock {
         }
     }
 
-    /// Has `sleeper` woken whenever a manual clock moves; nothing on the system's clock.
+    /// Has `sleeper` rung whenever a manual clock moves; nothing on the system's clock.
     pub(crate) fn register(&self, sleeper: Weak<dyn Sleeper>) {
         if let Kind::Manual(manual) = &self.0 {
             let mut sleepers = manual
@@ -201,7 +201,7 @@ impl ManualClock {
             known.iter().filter_map(Weak::upgrade).collect()
         };
         for sleeper in &sleepers {
-            sleeper.wake();
+            sleeper.ring();
         }
         for sleeper in &sleepers {
             sleeper.settle();

@@ -233,9 +233,11 @@ impl Gate {
                 now + LINGER
             };
             if state.target > now {
+                state.parked_until = state.target;
                 self.watched.notify_all();
                 let until = self.clock.instant(state.target);
                 state = self.tick.wait(state, until);
+                state.parked_until = Time::ZERO;
             }
         }
     }
@@ -250,12 +252,12 @@ impl Gate {
         state.watchers -= 1;
     }
 
-    /// Has the timekeeper look at the clock.
-    pub(super) fn wake(&self) {
-        let mut state = self.state.lock();
-        state.target = Time::ZERO;
-        drop(state);
-        self.tick.notify_all();
+    /// Wakes the timekeeper if it is parked until a time that has come: what the system does on
+    /// its own clock, and no more, so that a test on a manual clock shows that it was armed.
+    pub(super) fn ring(&self) {
+        if self.state.lock().parked_until <= self.clock.now() {
+            self.tick.notify_all();
+        }
     }
 
     /// Blocks until no call holds a slot, or until `until`; whether none does.

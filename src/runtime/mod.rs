@@ -205,8 +205,8 @@ fn start(spec: PartitionSpec, clock: &Clock) -> Result<Partition, SpecError> {
 }
 
 impl Sleeper for Shared {
-    fn wake(&self) {
-        self.gate.wake();
+    fn ring(&self) {
+        self.gate.ring();
     }
 
     fn settle(&self) {

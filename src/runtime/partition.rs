@@ -48,7 +48,8 @@ pub(crate) struct Shared {
     work: Sender<Work>,
     /// The other end as well, for what is sent when no worker may be left.
     work_back: Receiver<Work>,
-    over: AtomicBool,
+    /// Whether workers leave once there is nothing to do.
+    pub(super) over: AtomicBool,
     errands: Sender<Errand>,
     pub(super) alive: Arc<Alive>,
 }
@@ -56,7 +57,7 @@ pub(crate) struct Shared {
 /// What a worker is handed.
 pub(super) enum Work {
     Run(Job),
-    /// The partition is closed and nothing runs.
+    /// The partition has ended.
     Exit,
 }
 
@@ -102,9 +103,9 @@ impl Shared {
     }
 
     /// Hands a started call to a worker. The channel holds as many jobs as calls can run, so it is
-    /// full only of exits: a start that was decided before the end of the partition may be sent
-    /// after it. If it went in before the exits, a worker finds it before them; if not, it is taken
-    /// back here.
+    /// full only at the end, of exits: a start that was decided before the end of the partition may
+    /// be sent after it. If it was sent before, a worker finds it before it leaves; if not, it is
+    /// taken back here.
     fn hand_off(&self, job: Job) {
         if let Err(unsent) = self.work.try_send(Work::Run(job)) {
             self.take_back(unsent.into_inner());
@@ -112,7 +113,7 @@ impl Shared {
             self.work_back
                 .try_iter()
                 .for_each(|work| self.take_back(work));
-            self.send_exits();
+            self.send_exit();
         }
     }
 
@@ -137,11 +138,17 @@ impl Shared {
         }
     }
 
-    /// Lets idle workers go, and the ender.
+    /// Lets idle workers go, and the ender. One exit will do: each worker passes it on. If there
+    /// is no room for it, there is a job, and whoever takes that one leaves as well.
     pub(super) fn send_exits(&self) {
         self.over.store(true, Ordering::SeqCst);
-        while self.work.try_send(Work::Exit).is_ok() {}
+        self.send_exit();
         let _ = self.errands.try_send(Errand::Exit);
+    }
+
+    /// Whether there was room for it.
+    pub(super) fn send_exit(&self) -> bool {
+        self.work.try_send(Work::Exit).is_ok()
     }
 }
 

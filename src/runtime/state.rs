@@ -45,6 +45,8 @@ pub(super) struct State {
     pub(super) now: Time,
     /// When the timekeeper looks again; zero while it is awake.
     pub(super) target: Time,
+    /// What it is parked with, which is later than its target while it is being woken.
+    pub(super) parked_until: Time,
     /// Whether the timekeeper has stayed a while since something was last due.
     pub(super) lingered: bool,
     pub(super) ending: bool,
@@ -74,6 +76,7 @@ impl State {
             run: Latency::new(),
             now: Time::ZERO,
             target: Time::ZERO,
+            parked_until: Time::ZERO,
             lingered: false,
             ending: false,
             watchers: 0,

@@ -50,7 +50,7 @@ mod plain {
 #[cfg(watertight_model)]
 mod explored {
     use std::collections::VecDeque;
-    use std::sync::Arc;
+    use std::sync::{Arc, PoisonError};
     use std::time::Instant;
 
     use shuttle::sync::MutexGuard;
@@ -66,7 +66,7 @@ mod explored {
         }
 
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().expect("nothing panics under this lock")
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
         }
     }
 
@@ -80,7 +80,7 @@ mod explored {
             guard: MutexGuard<'a, T>,
             _until: Option<Instant>,
         ) -> MutexGuard<'a, T> {
-            self.0.wait(guard).expect("nothing panics under this lock")
+            self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
         }
 
         pub(crate) fn notify_all(&self) {

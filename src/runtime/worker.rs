@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::actions::{Actions, Errand, Job};
 use super::cell::{Ended, catch};
@@ -41,9 +42,22 @@ impl Shared {
 
     fn work(&self, inbox: &Receiver<Work>) {
         for work in inbox.iter() {
-            match work {
-                Work::Run(job) => self.run(&job),
-                Work::Exit => break,
+            if let Work::Run(job) = work {
+                self.run(&job);
+            }
+            if self.over.load(Ordering::SeqCst) {
+                break;
+            }
+        }
+        // What was sent before the end is done, and the next one told to leave, whoever it is.
+        loop {
+            for work in inbox.try_iter() {
+                if let Work::Run(job) = work {
+                    self.run(&job);
+                }
+            }
+            if self.send_exit() {
+                break;
             }
         }
     }
