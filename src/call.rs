@@ -199,6 +199,10 @@ impl CancelToken {
 
     /// Cancels, and runs the hooks on this thread. Blocks for as long as they do. In a partition
     /// the runtime does this on a thread of its own.
+    ///
+    /// # Panics
+    ///
+    /// If a hook does; those after it are still armed then, for the next cancel.
     pub fn cancel(&self) {
         self.trip();
         while let Some(hook) = self.next_hook() {
@@ -207,7 +211,8 @@ impl CancelToken {
     }
 
     /// Has `hook` called once when the token is cancelled, on a thread of the partition's that may
-    /// block; at once and on this thread if it is cancelled already. Dropping the guard disarms it.
+    /// block; at once and on this thread if it is cancelled already. The newest hook comes first.
+    /// Dropping the guard disarms it.
     #[must_use = "dropping the guard disarms the hook"]
     pub fn on_cancel(&self, hook: impl FnOnce() + Send + 'static) -> HookGuard {
         self.arm(Stage::Cancel, Box::new(hook))
@@ -256,24 +261,25 @@ impl CancelToken {
     /// The next hook that a cancelled token has not called yet.
     pub(crate) fn next_hook(&self) -> Option<HookFn> {
         let mut hooks = self.0.hooks.lock();
-        let at = hooks
-            .on_cancel
-            .len()
-            .checked_sub(1)
-            .filter(|_| self.is_cancelled())?;
-        Some(hooks.on_cancel.swap_remove(at).1)
+        if !self.is_cancelled() {
+            return None;
+        }
+        Some(hooks.on_cancel.pop()?.1)
     }
 
     /// Ends the work by force: calls the hooks for it on this thread.
     pub(crate) fn abort(&self) {
-        let hooks = {
-            let mut hooks = self.0.hooks.lock();
-            hooks.aborted = true;
-            std::mem::take(&mut hooks.on_abort)
-        };
-        for (_, hook) in hooks {
+        for hook in self.take_abort_hooks() {
             hook();
         }
+    }
+
+    /// The hooks that end the work by force, to be called by the caller.
+    pub(crate) fn take_abort_hooks(&self) -> Vec<HookFn> {
+        let mut hooks = self.0.hooks.lock();
+        hooks.aborted = true;
+        let taken = std::mem::take(&mut hooks.on_abort);
+        taken.into_iter().map(|(_, hook)| hook).collect()
     }
 }
 
@@ -311,7 +317,7 @@ impl HookGuard {
         let mut hooks = self.token.0.hooks.lock();
         let armed = hooks.of(self.stage);
         let at = armed.iter().position(|(id, _)| *id == self.id)?;
-        Some(armed.swap_remove(at).1)
+        Some(armed.remove(at).1)
     }
 }
 

@@ -162,6 +162,12 @@ impl fmt::Debug for Clock {
     }
 }
 
+/// The time of day, which alone tells how far off a date is. It may jump; nothing waits by it.
+#[cfg(feature = "http")]
+pub(crate) fn wall_clock() -> std::time::SystemTime {
+    std::time::SystemTime::now()
+}
+
 #[derive(Default)]
 struct Manual {
     now: AtomicU64,
@@ -176,14 +182,15 @@ impl ManualClock {
     /// Moves the clock forward by `span`, and returns when every runtime on this clock has done
     /// what is due by then: waiters expired, deadlines answered. Blocks until then.
     ///
-    /// A runtime sees one jump, not the moments in between: step as finely as the test needs.
+    /// A runtime sees one jump, not the moments in between: step as finely as the test needs. The
+    /// clock never gets to [`Time::MAX`], which is "never".
     pub fn advance(&self, span: Duration) {
         let step = saturating_nanos(span);
         let _ = self
             .0
             .now
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| {
-                Some(now.saturating_add(step))
+                Some(now.saturating_add(step).min(Time::MAX.0 - 1))
             });
         let sleepers: Vec<_> = {
             let known = self

@@ -10,7 +10,7 @@ use watertight::driver::args::{ArgSpec, ArgType};
 use watertight::driver::process::{Command, Limits, Process, Shim};
 use watertight::outcome::{Executed, Failure, FailureReason};
 
-fn printf(process: Process, text: Value) -> Result<Value, Failure> {
+fn printf(process: Process, text: &Value) -> Result<Value, Failure> {
     run(
         process,
         Command::new(["printf", "<%s>", "{a}", "b{a}{a}"]),
@@ -31,7 +31,7 @@ fn each_argument_is_one_element_whatever_is_in_it() {
             "",
             "ü€😀",
         ] {
-            let shown = printf(process.clone(), json!(text)).unwrap();
+            let shown = printf(process.clone(), &json!(text)).unwrap();
             let stdout = format!("<{text}><b{text}{text}>");
             assert_eq!(
                 gist(&shown),
@@ -40,11 +40,11 @@ fn each_argument_is_one_element_whatever_is_in_it() {
             assert_eq!(shown["held_by"], held_by);
         }
         assert_eq!(
-            printf(process.clone(), json!(7)).unwrap()["stdout"],
+            printf(process.clone(), &json!(7)).unwrap()["stdout"],
             "<7><b77>"
         );
         assert_eq!(
-            printf(process, json!(true)).unwrap()["stdout"],
+            printf(process, &json!(true)).unwrap()["stdout"],
             "<true><btruetrue>"
         );
     });

@@ -111,6 +111,8 @@ pub struct Effects<T> {
     pub overdue: Vec<Overdue>,
     /// Overdue calls that did not end within the grace: end their work by force.
     pub abort: Vec<SlotId>,
+    /// Slots given back to the reserve: release as many.
+    pub returned: u32,
 }
 
 impl<T> Effects<T> {
@@ -120,6 +122,7 @@ impl<T> Effects<T> {
             && self.rejected.is_empty()
             && self.overdue.is_empty()
             && self.abort.is_empty()
+            && self.returned == 0
     }
 }
 
@@ -130,6 +133,7 @@ impl<T> Default for Effects<T> {
             rejected: Vec::new(),
             overdue: Vec::new(),
             abort: Vec::new(),
+            returned: 0,
         }
     }
 }

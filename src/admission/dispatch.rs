@@ -4,74 +4,107 @@ use super::decision::{Effects, Overdue, Rejection, Started};
 use super::policy::Dispatch;
 use super::scheduler::Scheduler;
 use super::slots::{SlotId, State};
-use crate::outcome::TimeoutClock;
+use super::waiting::has_come;
+use crate::outcome::{BusyReason, TimeoutClock};
 use crate::time::Time;
 
 impl<T> Scheduler<T> {
     /// Does what is due at `now` and gives free slots to waiters, lowest slot first. A waiter that
     /// is due at this instant is never started.
     pub fn dispatch(&mut self, now: Time, effects: &mut Effects<T>) {
+        self.assert_invariants();
         self.expire(now, effects);
         self.answer_due(now, effects);
-        while self.room.len() > 0
-            && self.slots.free_count > 0
+        while !self.broken
             && let Some((slot, tenant)) = self.next_start()
         {
-            let head = self
-                .tenants
-                .get(tenant)
-                .line
-                .head
-                .expect("it is somebody's turn");
-            let waiter = self.take_waiter(head);
-            let borrowed = self.start(now, slot, tenant, waiter.deadline, waiter.run_for);
-            let waited = now - waiter.since;
-            effects.started.push(Started {
-                slot,
-                payload: waiter.payload,
-                waited,
-                borrowed,
-            });
+            self.start_head(now, slot, tenant, effects);
         }
+        effects.returned += std::mem::take(&mut self.slots.returned);
         self.assert_invariants();
+        if self.broken {
+            self.turn_all_away(now, Rejection::Closed, effects);
+        }
     }
 
     /// When [`Scheduler::dispatch`] next has something to do if nothing else happens. It may be
     /// too early, never too late.
     pub fn next_due(&self) -> Time {
-        self.room.next_due().min(self.slots.next_due())
+        self.room.next_due().min(self.slots.next_due)
     }
 
     /// Which waiter starts next, and where: the lowest slot whose home has a turn; failing that,
     /// under `Borrow`, the lowest slot of a home without one.
-    fn next_start(&self) -> Option<(SlotId, u32)> {
-        let home = self
-            .slots
-            .free_where(|home| self.tenants.next_in(home).is_some());
-        if let Some(slot) = home {
-            return Some((slot, self.tenants.next_in(self.slots.get(slot).home)?));
+    pub(super) fn next_start(&self) -> Option<(SlotId, u32)> {
+        if self.room.len() == 0 || self.slots.free_count == 0 {
+            return None;
+        }
+        if let Some(slot) = self.slots.free_and_wanted() {
+            let home = self.slots.get(slot)?.home;
+            return Some((slot, self.tenants.next_in(home)?));
         }
         if self.policy.dispatch != Dispatch::Borrow {
             return None;
         }
-        Some((
-            self.slots.free_where(|_| true)?,
-            self.tenants.next_anywhere()?,
-        ))
+        let tenant = self.tenants.next_anywhere()?;
+        Some((self.slots.free_anywhere()?, tenant))
     }
 
+    /// Starts the first waiter of `tenant` in `slot`.
+    pub(super) fn start_head(
+        &mut self,
+        now: Time,
+        slot: SlotId,
+        tenant: u32,
+        effects: &mut Effects<T>,
+    ) {
+        let head = self.tenants.get(tenant).line.head;
+        let Some(waiter) = head.and_then(|head| self.take_waiter(head)) else {
+            return self.fail();
+        };
+        let borrowed = self.start(now, slot, tenant, waiter.deadline, waiter.run_for);
+        effects.started.push(Started {
+            slot,
+            payload: waiter.payload,
+            waited: now - waiter.since,
+            borrowed,
+        });
+    }
+
+    /// Turns waiters away whose time is over.
+    #[inline]
     pub(super) fn expire(&mut self, now: Time, effects: &mut Effects<T>) {
-        while let Some(at) = self.room.expired(now) {
-            let waiter = self.take_waiter(at);
-            let rejection = match waiter.clock() {
-                Some(TimeoutClock::Deadline) => Rejection::Deadline,
-                Some(TimeoutClock::Run) | None => Rejection::Busy(self.full()),
-            };
-            self.turn_away(now, waiter, rejection, effects);
+        if has_come(self.room.next_due(), now) {
+            self.expire_due(now, effects);
         }
     }
 
+    fn expire_due(&mut self, now: Time, effects: &mut Effects<T>) {
+        let mut outlook = None;
+        while let Some(at) = self.room.expired(now) {
+            let Some(waiter) = self.take_waiter(at) else {
+                return self.fail();
+            };
+            let deadline = waiter.clock() == Some(TimeoutClock::Deadline);
+            let hint = (!deadline).then(|| self.hint_again(now, waiter.tenant, &mut outlook));
+            let rejection = if deadline {
+                Rejection::Deadline
+            } else {
+                Rejection::Busy(self.full())
+            };
+            self.turn_away(now, waiter, rejection, hint, effects);
+        }
+    }
+
+    /// Answers for running calls whose limit is over, and ends overdue ones by force.
+    #[inline]
     fn answer_due(&mut self, now: Time, effects: &mut Effects<T>) {
+        while has_come(self.slots.next_due, now) {
+            self.take_due(now, effects);
+        }
+    }
+
+    fn take_due(&mut self, now: Time, effects: &mut Effects<T>) {
         let Effects { overdue, abort, .. } = effects;
         let first = overdue.len();
         self.slots.take_due(now, |slot, held| {
@@ -86,6 +119,15 @@ impl<T> Scheduler<T> {
         });
         for due in &overdue[first..] {
             self.answer(now, due.slot);
+        }
+    }
+
+    /// What to say where no slot is to be had.
+    pub(super) fn full(&self) -> BusyReason {
+        if self.slots.running == 0 && self.slots.free_count == 0 && self.slots.overdue > 0 {
+            BusyReason::SlotsStuck
+        } else {
+            BusyReason::SlotsFull
         }
     }
 }

@@ -4,21 +4,29 @@
 //! holds the caller's payload (live: the call; in a simulation: a request's number) and hands it
 //! back in a [`Decision`] or in [`Effects`].
 
+mod bits;
 mod counts;
 mod decision;
 mod dispatch;
 mod estimate;
 mod hint;
+mod lending;
 mod offer;
+mod overdue;
 mod policy;
+mod reserve;
 mod scheduler;
 mod slots;
+mod snapshot;
 mod tenant;
+mod turns;
 mod waiting;
 
 pub use counts::{Gauges, Totals};
 pub use decision::{Decision, Effects, Offer, Overdue, Rejected, Rejection, Started};
 pub use policy::{Dispatch, Policy, PolicyError};
+pub use reserve::Reserve;
 pub use scheduler::{Finished, Scheduler};
 pub use slots::SlotId;
+pub use snapshot::{TenantCounts, TenantSnapshot};
 pub use waiting::WaiterId;

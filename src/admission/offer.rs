@@ -6,65 +6,97 @@ use super::decision::{Decision, Effects, Offer, Rejected, Rejection, Started};
 use super::policy::Dispatch;
 use super::scheduler::Scheduler;
 use super::slots::SlotId;
-use super::waiting::{Waiter, WaiterId};
+use super::waiting::{Waiter, WaiterId, has_come};
+use crate::call::Tenant;
 use crate::outcome::BusyReason;
 use crate::time::Time;
 
 impl<T> Scheduler<T> {
-    pub(super) fn decide(
+    /// A call asks for a slot. Waiters that are due leave first, so that they never count as full.
+    pub fn offer(&mut self, now: Time, offer: Offer<T>, effects: &mut Effects<T>) -> Decision<T> {
+        self.offer_or_borrow(now, offer, effects, || false)
+    }
+
+    /// As [`Scheduler::offer`]; but a call that would otherwise have to wait, and may use the
+    /// reserve, asks `reserve` for a slot, which answers whether it gives one: then the call
+    /// starts. Calls that cannot wait come to a reserve slot in this way only.
+    pub fn offer_or_borrow(
         &mut self,
         now: Time,
         offer: Offer<T>,
         effects: &mut Effects<T>,
+        reserve: impl FnOnce() -> bool,
     ) -> Decision<T> {
-        if self.closed {
-            return self.refuse(offer.payload, Rejection::Closed, None);
-        }
-        if offer.deadline <= now {
-            return self.refuse(offer.payload, Rejection::Deadline, None);
-        }
+        self.assert_invariants();
+        self.expire(now, effects);
+        let decision = self.decide(now, offer, effects, reserve);
+        self.assert_invariants();
+        decision
+    }
+
+    #[inline]
+    fn decide(
+        &mut self,
+        now: Time,
+        offer: Offer<T>,
+        effects: &mut Effects<T>,
+        reserve: impl FnOnce() -> bool,
+    ) -> Decision<T> {
         let tenant = self.tenants.enter(offer.tenant.as_ref());
-        if let Some(slot) = self.eligible(tenant) {
+        self.count(tenant, |totals| &mut totals.offered);
+        if self.closed {
+            return self.refuse(now, tenant, offer.payload, Rejection::Closed);
+        }
+        if has_come(offer.deadline, now) {
+            return self.refuse(now, tenant, offer.payload, Rejection::Deadline);
+        }
+        let home = self.tenants.get(tenant).home;
+        let below_cap = self.tenants.below_cap(tenant);
+        let slot = self.eligible(home, below_cap).or_else(|| {
+            let borrows = self.may_borrow(tenant) && reserve();
+            borrows.then(|| self.borrow_for(tenant)).flatten()
+        });
+        if let Some(slot) = slot {
             let borrowed = self.start(now, slot, tenant, offer.deadline, offer.run_for);
-            let waited = Duration::ZERO;
             return Decision::Start(Started {
                 slot,
                 payload: offer.payload,
-                waited,
+                waited: Duration::ZERO,
                 borrowed,
             });
         }
-        if let Some(reason) = self.no_room(now, tenant, &offer, effects) {
-            let ahead = self.room.len();
-            let hint = (reason != BusyReason::Reentrant).then(|| self.hint(now, ahead));
-            self.tenants.leave(tenant);
-            return self.refuse(offer.payload, Rejection::Busy(reason), hint);
+        match self.no_room(now, tenant, &offer, effects) {
+            Some(reason) => self.refuse(now, tenant, offer.payload, Rejection::Busy(reason)),
+            None => Decision::Wait(self.wait(now, tenant, offer)),
         }
-        Decision::Wait(self.wait(now, tenant, offer))
     }
 
-    fn refuse(
-        &mut self,
-        payload: T,
-        rejection: Rejection,
-        retry_after: Option<Duration>,
-    ) -> Decision<T> {
-        self.totals.rejected += 1;
-        let waited = Duration::ZERO;
+    fn refuse(&mut self, now: Time, tenant: u32, payload: T, rejection: Rejection) -> Decision<T> {
+        let comes_back =
+            matches!(rejection, Rejection::Busy(reason) if reason != BusyReason::Reentrant);
+        let retry_after = comes_back.then(|| self.hint(now, tenant));
+        self.count(tenant, |totals| &mut totals.rejected);
+        self.tenants.leave(tenant);
         Decision::Reject(Rejected {
             rejection,
             payload,
-            waited,
+            waited: Duration::ZERO,
             retry_after,
         })
     }
 
-    /// The slot an offer of `tenant` may go straight into: never past a waiter that could have it.
-    fn eligible(&self, tenant: u32) -> Option<SlotId> {
-        if self.slots.free_count == 0 || !self.tenants.below_cap(tenant) {
+    /// Whether an offer of `tenant` would have to wait or be turned away as busy.
+    pub fn is_full_for(&self, tenant: Option<&Tenant>) -> bool {
+        let (home, below_cap) = self.tenants.look_up(tenant);
+        !self.closed && self.eligible(home, below_cap).is_none()
+    }
+
+    /// The slot an offer may go straight into: never past a waiter that could have it.
+    #[inline]
+    fn eligible(&self, home: u32, below_cap: bool) -> Option<SlotId> {
+        if self.slots.free_count == 0 || !below_cap {
             return None;
         }
-        let home = self.tenants.get(tenant).home;
         if self.tenants.next_in(home).is_some() {
             return None;
         }
@@ -74,12 +106,13 @@ impl<T> Scheduler<T> {
         }
         match self.tenants.next_anywhere() {
             Some(_) => None,
-            None => self.slots.free_where(|_| true),
+            None => self.slots.free_anywhere(),
         }
     }
 
-    /// Why the offer may not wait, if so. A full queue makes room for a tenant with fewer waiting
-    /// than the one with most, whose newest waiter loses its place.
+    /// Why the offer may not wait, if so. A full queue makes room for a tenant that will still
+    /// have fewer waiting than the one with most, whose newest waiter loses its place: were a
+    /// tie enough, two tenants could take one place from each other for ever.
     fn no_room(
         &mut self,
         now: Time,
@@ -100,13 +133,22 @@ impl<T> Scheduler<T> {
         if self.room.len() < self.policy.queue {
             return None;
         }
-        let (longest, most) = self.tenants.longest_line()?;
-        if most <= waiting + 1 {
-            return Some(BusyReason::QueueFull);
+        match self.tenants.longest_line() {
+            Some((longest, most)) if most > waiting + 1 => self.displace(now, longest, effects),
+            _ => Some(BusyReason::QueueFull),
         }
-        let newest = self.tenants.get(longest).line.tail?;
-        let waiter = self.take_waiter(newest);
-        self.turn_away(now, waiter, Rejection::Busy(BusyReason::Displaced), effects);
+    }
+
+    /// Takes the place of the newest waiter of `tenant`; why not, if it cannot.
+    fn displace(&mut self, now: Time, tenant: u32, effects: &mut Effects<T>) -> Option<BusyReason> {
+        let newest = self.tenants.get(tenant).line.tail;
+        let Some(waiter) = newest.and_then(|newest| self.take_waiter(newest)) else {
+            self.fail();
+            return Some(BusyReason::QueueFull);
+        };
+        let hint = self.hint(now, tenant);
+        let displaced = Rejection::Busy(BusyReason::Displaced);
+        self.turn_away(now, waiter, displaced, Some(hint), effects);
         None
     }
 

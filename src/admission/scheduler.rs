@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use super::counts::Totals;
-use super::decision::{Decision, Effects, Offer, Rejected, Rejection};
+use super::decision::{Effects, Rejected, Rejection};
 use super::estimate::Estimate;
 use super::policy::{Dispatch, Policy, PolicyError};
 use super::slots::{SlotId, Slots, State};
 use super::tenant::Tenants;
 use super::waiting::{Waiter, WaiterId, WaitingRoom};
-use crate::call::Tenant;
-use crate::outcome::{BusyReason, TimeoutClock};
+use crate::outcome::TimeoutClock;
 use crate::time::Time;
 
 /// Decides for one partition who starts, waits or is turned away. Every step is O(log n) in
@@ -66,13 +65,16 @@ impl<T> Scheduler<T> {
     /// A knob of `policy` whose value is not allowed.
     pub fn new(policy: Policy) -> Result<Scheduler<T>, PolicyError> {
         policy.check()?;
-        let shared = matches!(policy.dispatch, Dispatch::Fifo | Dispatch::RoundRobin);
-        let listed: &[(Tenant, u32)] = if shared { &[] } else { &policy.homes };
-        let (names, mut homes): (Vec<_>, Vec<_>) = listed.iter().cloned().unzip();
+        let mut homes: Vec<u32> = match policy.dispatch {
+            Dispatch::Fifo | Dispatch::RoundRobin => Vec::new(),
+            Dispatch::Strict | Dispatch::Borrow => {
+                policy.homes.iter().map(|&(_, slots)| slots).collect()
+            }
+        };
         homes.push(policy.slots - homes.iter().sum::<u32>());
         Ok(Scheduler {
-            slots: Slots::new(&homes, policy.replace_overdue),
-            tenants: Tenants::new(policy.dispatch, policy.tenant_max, &names),
+            slots: Slots::new(&homes, policy.replace_overdue, policy.reserve_max),
+            tenants: Tenants::new(&policy),
             room: WaitingRoom::new(),
             estimate: Estimate::new(),
             totals: Totals::default(),
@@ -82,20 +84,10 @@ impl<T> Scheduler<T> {
         })
     }
 
-    /// A call asks for a slot. Waiters that are due leave first, so that they never count as full.
-    pub fn offer(&mut self, now: Time, offer: Offer<T>, effects: &mut Effects<T>) -> Decision<T> {
-        self.assert_invariants();
-        self.expire(now, effects);
-        self.totals.offered += 1;
-        let decision = self.decide(now, offer, effects);
-        self.assert_invariants();
-        decision
-    }
-
     /// The call in `slot` has really ended; `None` if none runs there.
     pub fn finish(&mut self, now: Time, slot: SlotId) -> Option<Finished> {
         self.assert_invariants();
-        let held = *self.slots.get(slot);
+        let held = *self.slots.get(slot)?;
         let was_overdue = match held.state {
             State::Running => false,
             State::Overdue => true,
@@ -103,12 +95,12 @@ impl<T> Scheduler<T> {
         };
         self.slots.release(slot);
         self.tenants.released(held.tenant);
+        if !was_overdue {
+            self.count(held.tenant, |totals| &mut totals.finished);
+        }
         self.settle(held.tenant);
         let ran = now - held.started;
         self.estimate.record(ran);
-        if !was_overdue {
-            self.totals.finished += 1;
-        }
         self.assert_invariants();
         Some(Finished { ran, was_overdue })
     }
@@ -117,9 +109,9 @@ impl<T> Scheduler<T> {
     pub fn withdraw(&mut self, now: Time, id: WaiterId) -> Option<(T, Duration)> {
         self.assert_invariants();
         let at = self.room.find(id)?;
-        let waiter = self.take_waiter(at);
+        let waiter = self.take_waiter(at)?;
+        self.count(waiter.tenant, |totals| &mut totals.withdrawn);
         self.settle(waiter.tenant);
-        self.totals.withdrawn += 1;
         self.assert_invariants();
         Some((waiter.payload, now - waiter.since))
     }
@@ -128,17 +120,21 @@ impl<T> Scheduler<T> {
     /// was running.
     pub fn answer(&mut self, now: Time, slot: SlotId) -> bool {
         self.assert_invariants();
-        let running = self.slots.get(slot).state == State::Running;
-        if running {
-            self.slots
-                .make_overdue(slot, now + self.policy.cancel_grace);
-            self.totals.overdue += 1;
+        let Some(held) = self.slots.get(slot) else {
+            return false;
+        };
+        let (state, tenant) = (held.state, held.tenant);
+        if state == State::Running {
+            let abort_at = now + self.policy.cancel_grace;
+            self.slots.make_overdue(slot, abort_at);
+            self.count(tenant, |totals| &mut totals.overdue);
         }
         self.assert_invariants();
-        running
+        state == State::Running
     }
 
     /// Makes up for the overdue call in `slot` with a spare slot; whether there was one to give.
+    /// If not, it gets the next that comes back.
     pub fn replace(&mut self, slot: SlotId) -> bool {
         self.assert_invariants();
         let replaced = self.slots.replace(slot);
@@ -149,10 +145,7 @@ impl<T> Scheduler<T> {
     /// Turns every waiter away.
     pub fn drain(&mut self, now: Time, effects: &mut Effects<T>) {
         self.assert_invariants();
-        while let Some(at) = self.room.any() {
-            let waiter = self.take_waiter(at);
-            self.turn_away(now, waiter, Rejection::Drained, effects);
-        }
+        self.turn_all_away(now, Rejection::Drained, effects);
         self.assert_invariants();
     }
 
@@ -165,13 +158,15 @@ impl<T> Scheduler<T> {
     /// Whether the call in `slot` runs and has not been answered for.
     #[inline]
     pub fn is_running(&self, slot: SlotId) -> bool {
-        self.slots.get(slot).state == State::Running
+        self.slots
+            .get(slot)
+            .is_some_and(|slot| slot.state == State::Running)
     }
 
     /// How long the call in `slot` has been running, and whether it is overdue; `None`: the slot is
     /// not held.
     pub fn occupant(&self, slot: SlotId, now: Time) -> Option<(Duration, bool)> {
-        let held = self.slots.get(slot);
+        let held = self.slots.get(slot)?;
         let overdue = match held.state {
             State::Running => false,
             State::Overdue => true,
@@ -203,51 +198,60 @@ impl<T> Scheduler<T> {
         self.slots.take(slot, tenant, now, due, clock);
         self.tenants.dispatched(tenant);
         self.settle(tenant);
-        self.slots.get(slot).home != self.tenants.get(tenant).home
+        let home = self.tenants.get(tenant).home;
+        self.slots.get(slot).is_some_and(|slot| slot.home != home)
     }
 
     /// Takes a waiter out of its line. Its tenant must be settled afterwards: not in here, because
     /// a tenant that is about to start must not be forgotten in between.
-    pub(super) fn take_waiter(&mut self, at: u32) -> Waiter<T> {
-        let tenant = self.room.get(at).tenant;
+    pub(super) fn take_waiter(&mut self, at: u32) -> Option<Waiter<T>> {
+        let tenant = self.room.get(at)?.tenant;
         let room = &mut self.room;
         self.tenants.line(tenant, |line| room.leave(at, line))
     }
 
-    /// Brings the order of turns up to date after a change to `tenant`.
+    /// Brings the order of turns up to date after a change to `tenant`, and forgets it if it has
+    /// nothing left.
     #[inline]
     pub(super) fn settle(&mut self, tenant: u32) {
-        let head = self.tenants.get(tenant).line.head;
-        let first = head.map(|at| self.room.get(at).arrival);
-        self.tenants.set_turn(tenant, first);
+        if self.tenants.set_turn(tenant) {
+            let home = self.tenants.get(tenant).home;
+            let wanted = self.tenants.next_in(home).is_some();
+            self.slots.set_wanted(home, wanted);
+        }
         self.tenants.leave(tenant);
     }
 
+    /// Answers a waiter that gets no slot.
     pub(super) fn turn_away(
         &mut self,
         now: Time,
         waiter: Waiter<T>,
         rejection: Rejection,
+        retry_after: Option<Duration>,
         effects: &mut Effects<T>,
     ) {
+        self.count(waiter.tenant, |totals| &mut totals.rejected);
         self.settle(waiter.tenant);
-        self.totals.rejected += 1;
-        let busy = matches!(rejection, Rejection::Busy(_));
-        let retry_after = busy.then(|| self.hint(now, self.room.len()));
-        let waited = now - waiter.since;
         effects.rejected.push(Rejected {
             rejection,
             payload: waiter.payload,
-            waited,
+            waited: now - waiter.since,
             retry_after,
         });
     }
 
-    pub(super) fn full(&self) -> BusyReason {
-        if self.slots.running == 0 && self.slots.free_count == 0 && self.slots.overdue > 0 {
-            BusyReason::SlotsStuck
-        } else {
-            BusyReason::SlotsFull
+    pub(super) fn turn_all_away(
+        &mut self,
+        now: Time,
+        rejection: Rejection,
+        effects: &mut Effects<T>,
+    ) {
+        while let Some(at) = self.room.any() {
+            let Some(waiter) = self.take_waiter(at) else {
+                return self.fail();
+            };
+            self.turn_away(now, waiter, rejection, None, effects);
         }
     }
 }

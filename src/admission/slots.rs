@@ -1,5 +1,6 @@
 //! The numbered slots: who holds which, since when, and which is free.
 
+use super::bits::Bits;
 use crate::outcome::TimeoutClock;
 use crate::time::Time;
 
@@ -19,81 +20,106 @@ pub(super) struct Slot {
     /// When the call is answered for, or, if that is past, ended by force.
     pub(super) due: Time,
     pub(super) clock: TimeoutClock,
-    /// Whether a spare may stand in for it while it is overdue, and whether one does.
-    replaceable: bool,
-    replaced: bool,
+    /// Whether a spare stands in for it while it is overdue.
+    pub(super) replaced: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Not in use: a spare for an overdue call, or one that made room for its spare.
+    /// Not in use, and in nobody's home: a spare.
     Retired,
     Free,
     Running,
     Overdue,
 }
 
-/// All slots of a partition, spares included.
+/// The slots that serve the same tenants first.
+#[derive(Debug)]
+struct Home {
+    slots: Bits,
+    /// Whether one of its tenants waits and may start.
+    wanted: bool,
+    /// How many of its slots are the reserve's.
+    borrowed: u32,
+}
+
+/// All slots of a partition, spares included. A step costs a pass over a bit a slot at most,
+/// except where calls fall due.
 #[derive(Debug)]
 pub(super) struct Slots {
-    all: Vec<Slot>,
-    /// Free slots by home.
-    free: Vec<SlotSet>,
-    retired: SlotSet,
+    pub(super) all: Vec<Slot>,
+    free: Bits,
+    pub(super) retired: Bits,
+    homes: Vec<Home>,
+    /// The slots of all homes that are wanted.
+    wanted: Bits,
+    /// Overdue calls that ask for a spare and have none.
+    pub(super) unreplaced: Bits,
     pub(super) free_count: u32,
     pub(super) running: u32,
     pub(super) overdue: u32,
     pub(super) replaced: u32,
+    pub(super) replaced_max: u32,
+    /// Slots that are the reserve's. None of them is ever free between two steps.
+    pub(super) borrowed: u32,
+    /// Slots given back to the reserve that nobody was told of yet.
+    pub(super) returned: u32,
     /// No slot is due earlier than this; it may be too early, never too late.
-    next_due: Time,
+    pub(super) next_due: Time,
 }
 
 impl Slots {
-    /// Slots for `homes` (slots of home 0, of home 1, …) and `spares` retired ones.
-    pub(super) fn new(homes: &[u32], spares: u32) -> Slots {
-        let total = homes.iter().sum::<u32>() + spares;
-        let mut slots = Slots {
-            all: Vec::with_capacity(total as usize),
-            free: homes.iter().map(|_| SlotSet::new(total)).collect(),
-            retired: SlotSet::new(total),
-            free_count: 0,
-            running: 0,
-            overdue: 0,
-            replaced: 0,
-            next_due: Time::MAX,
-        };
-        let blank = Slot {
-            state: State::Free,
+    /// Slots for `homes` (slots of home 0, of home 1, …), and spares for `replaced_max` overdue
+    /// calls and `borrowed_max` slots of the reserve.
+    pub(super) fn new(homes: &[u32], replaced_max: u32, borrowed_max: u32) -> Slots {
+        let own = homes.iter().sum::<u32>();
+        let total = own + replaced_max + borrowed_max;
+        let spare = Slot {
+            state: State::Retired,
             home: 0,
             tenant: 0,
             started: Time::ZERO,
             due: Time::MAX,
             clock: TimeoutClock::Run,
-            replaceable: false,
             replaced: false,
         };
-        for (home, &count) in homes.iter().enumerate() {
-            for _ in 0..count {
-                slots.free[home].insert(slots.all.len() as u32);
-                slots.all.push(Slot {
-                    home: home as u32,
-                    ..blank
-                });
-                slots.free_count += 1;
-            }
+        let home = |_| Home {
+            slots: Bits::new(total),
+            wanted: false,
+            borrowed: 0,
+        };
+        let mut slots = Slots {
+            all: vec![spare; total as usize],
+            free: Bits::new(total),
+            retired: Bits::new(total),
+            homes: homes.iter().map(home).collect(),
+            wanted: Bits::new(total),
+            unreplaced: Bits::new(total),
+            free_count: 0,
+            running: 0,
+            overdue: 0,
+            replaced: 0,
+            replaced_max,
+            borrowed: 0,
+            returned: 0,
+            next_due: Time::MAX,
+        };
+        let owners = homes.iter().zip(0..);
+        let owners = owners.flat_map(|(&count, home)| (0..count).map(move |_| home));
+        for (slot, home) in (0..own).zip(owners) {
+            slots.join(slot, home);
+            slots.set_free(slot);
         }
-        for _ in 0..spares {
-            slots.retired.insert(slots.all.len() as u32);
-            slots.all.push(Slot {
-                state: State::Retired,
-                ..blank
-            });
+        for spare in own..total {
+            slots.retired.insert(spare);
         }
         slots
     }
 
-    pub(super) fn get(&self, slot: SlotId) -> &Slot {
-        &self.all[slot.0 as usize]
+    /// The slot with this number, if there is one.
+    #[inline]
+    pub(super) fn get(&self, slot: SlotId) -> Option<&Slot> {
+        self.all.get(slot.0 as usize)
     }
 
     pub(super) fn occupied(&self) -> impl Iterator<Item = &Slot> {
@@ -105,16 +131,34 @@ impl Slots {
     /// The lowest free slot of `home`.
     #[inline]
     pub(super) fn free_in(&self, home: u32) -> Option<SlotId> {
-        self.free[home as usize].first().map(SlotId)
+        let slots = &self.homes[home as usize].slots;
+        self.free.first_also_in(slots).map(SlotId)
     }
 
-    /// The lowest free slot of any home for which `lends` holds.
-    pub(super) fn free_where(&self, lends: impl Fn(u32) -> bool) -> Option<SlotId> {
-        let homes = 0..self.free.len() as u32;
-        homes
-            .filter(|&home| lends(home))
-            .filter_map(|home| self.free_in(home))
-            .min()
+    /// The lowest free slot of all.
+    #[inline]
+    pub(super) fn free_anywhere(&self) -> Option<SlotId> {
+        self.free.first().map(SlotId)
+    }
+
+    /// The lowest free slot whose home is wanted.
+    #[inline]
+    pub(super) fn free_and_wanted(&self) -> Option<SlotId> {
+        self.free.first_also_in(&self.wanted).map(SlotId)
+    }
+
+    /// Says whether one of the tenants of `home` waits and may start.
+    pub(super) fn set_wanted(&mut self, home: u32, wanted: bool) {
+        let home = &mut self.homes[home as usize];
+        if home.wanted == wanted {
+            return;
+        }
+        home.wanted = wanted;
+        if wanted {
+            self.wanted.insert_all(&home.slots);
+        } else {
+            self.wanted.remove_all(&home.slots);
+        }
     }
 
     #[inline]
@@ -132,126 +176,86 @@ impl Slots {
         slot.started = now;
         slot.due = due;
         slot.clock = clock;
-        slot.replaceable = false;
-        self.free[slot.home as usize].remove(id.0);
-        self.free_count -= 1;
+        self.free.remove(id.0);
+        self.free_count = self.free_count.saturating_sub(1);
         self.running += 1;
         self.next_due = self.next_due.min(due);
     }
 
     /// Ends the call in `id`. Its slot is free again, unless a spare stands in for it: then it is
-    /// retired, or becomes the spare of another overdue call that has none.
+    /// a spare itself.
     #[inline]
     pub(super) fn release(&mut self, id: SlotId) {
         let slot = &mut self.all[id.0 as usize];
         match slot.state {
-            State::Running => self.running -= 1,
+            State::Running => self.running = self.running.saturating_sub(1),
             State::Overdue => {
-                self.overdue -= 1;
+                self.overdue = self.overdue.saturating_sub(1);
                 if slot.replaced {
-                    self.replaced -= 1;
-                    slot.state = State::Retired;
                     slot.replaced = false;
-                    self.retired.insert(id.0);
+                    self.replaced = self.replaced.saturating_sub(1);
+                    self.retire(id.0);
                     self.replace_another();
                     return;
                 }
+                self.unreplaced.remove(id.0);
             }
             State::Free | State::Retired => return,
         }
-        slot.state = State::Free;
-        self.free[slot.home as usize].insert(id.0);
-        self.free_count += 1;
-    }
-
-    /// The call in `id` is answered for; its work is called off, and ended by force at `abort_at`.
-    pub(super) fn make_overdue(&mut self, id: SlotId, abort_at: Time) {
-        let slot = &mut self.all[id.0 as usize];
-        if slot.state == State::Running {
-            slot.state = State::Overdue;
-            slot.due = abort_at;
-            self.running -= 1;
-            self.overdue += 1;
-            self.next_due = self.next_due.min(abort_at);
+        let home = self.all[id.0 as usize].home;
+        if self.give_back(home) {
+            self.retire(id.0);
+        } else {
+            self.set_free(id.0);
         }
     }
 
-    /// Gives the overdue call in `id` a spare slot with the same home; whether there was one.
-    pub(super) fn replace(&mut self, id: SlotId) -> bool {
-        let slot = &mut self.all[id.0 as usize];
-        if slot.state != State::Overdue || slot.replaced {
+    /// Gives one slot of `home` back to the reserve if one is the reserve's: whichever of them is
+    /// free first is given back.
+    #[inline]
+    pub(super) fn give_back(&mut self, home: u32) -> bool {
+        let home = &mut self.homes[home as usize];
+        if home.borrowed == 0 {
             return false;
         }
-        slot.replaceable = true;
-        let Some(spare) = self.retired.first() else {
-            return false;
-        };
-        slot.replaced = true;
-        let home = slot.home;
-        self.retired.remove(spare);
-        self.all[spare as usize].home = home;
-        self.all[spare as usize].state = State::Free;
-        self.free[home as usize].insert(spare);
-        self.free_count += 1;
-        self.replaced += 1;
+        home.borrowed -= 1;
+        self.borrowed = self.borrowed.saturating_sub(1);
+        self.returned += 1;
         true
     }
 
-    fn replace_another(&mut self) {
-        let stuck =
-            |slot: &Slot| slot.state == State::Overdue && slot.replaceable && !slot.replaced;
-        if self.overdue > self.replaced
-            && let Some(at) = self.all.iter().position(stuck)
-        {
-            self.replace(SlotId(at as u32));
-        }
-    }
-
-    /// Calls whose due time has come, lowest slot first; O(1) while none has.
-    pub(super) fn take_due(&mut self, now: Time, mut due: impl FnMut(SlotId, &Slot)) {
-        if now < self.next_due {
-            return;
-        }
-        self.next_due = Time::MAX;
-        for (at, slot) in self.all.iter_mut().enumerate() {
-            if !matches!(slot.state, State::Running | State::Overdue) {
-                continue;
-            }
-            if slot.due <= now {
-                due(SlotId(at as u32), slot);
-                slot.due = Time::MAX;
-            }
-            self.next_due = self.next_due.min(slot.due);
-        }
-    }
-
-    pub(super) fn next_due(&self) -> Time {
-        self.next_due
-    }
-}
-
-/// A set of small numbers that finds its least member fast and never allocates.
-#[derive(Debug)]
-struct SlotSet(Vec<u64>);
-
-impl SlotSet {
-    fn new(members: u32) -> SlotSet {
-        SlotSet(vec![0; (members as usize).div_ceil(64)])
+    /// Makes a spare a slot of `home` that is the reserve's. It must be taken in the same step.
+    pub(super) fn borrow(&mut self, home: u32) -> Option<SlotId> {
+        let spare = self.retired.first()?;
+        self.join(spare, home);
+        self.set_free(spare);
+        self.homes[home as usize].borrowed += 1;
+        self.borrowed += 1;
+        Some(SlotId(spare))
     }
 
     #[inline]
-    fn insert(&mut self, member: u32) {
-        self.0[(member / 64) as usize] |= 1 << (member % 64);
+    pub(super) fn set_free(&mut self, slot: u32) {
+        self.all[slot as usize].state = State::Free;
+        self.free.insert(slot);
+        self.free_count += 1;
     }
 
-    #[inline]
-    fn remove(&mut self, member: u32) {
-        self.0[(member / 64) as usize] &= !(1 << (member % 64));
+    pub(super) fn join(&mut self, slot: u32, home: u32) {
+        self.retired.remove(slot);
+        self.all[slot as usize].home = home;
+        let home = &mut self.homes[home as usize];
+        home.slots.insert(slot);
+        if home.wanted {
+            self.wanted.insert(slot);
+        }
     }
 
-    #[inline]
-    fn first(&self) -> Option<u32> {
-        let word = self.0.iter().position(|&word| word != 0)?;
-        Some(word as u32 * 64 + self.0[word].trailing_zeros())
+    fn retire(&mut self, slot: u32) {
+        let retired = &mut self.all[slot as usize];
+        retired.state = State::Retired;
+        self.homes[retired.home as usize].slots.remove(slot);
+        self.wanted.remove(slot);
+        self.retired.insert(slot);
     }
 }

@@ -7,6 +7,15 @@ use super::decision::Offer;
 use crate::outcome::TimeoutClock;
 use crate::time::Time;
 
+/// Room for this many is kept when the last waiter has left.
+const SEATS_KEPT: usize = 1024;
+
+/// Whether `due` is past or present; [`Time::MAX`], "never", is not even at the end of time.
+#[inline]
+pub(super) fn has_come(due: Time, now: Time) -> bool {
+    due <= now && due < Time::MAX
+}
+
 /// A waiting call, until it starts or is turned away. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WaiterId {
@@ -19,11 +28,11 @@ pub struct WaiterId {
 pub(super) struct Waiter<T> {
     pub(super) payload: T,
     pub(super) tenant: u32,
-    pub(super) arrival: u64,
     pub(super) since: Time,
-    pub(super) until: Time,
     pub(super) deadline: Time,
     pub(super) run_for: Duration,
+    arrival: u64,
+    until: Time,
     /// Neighbours in its tenant's line.
     before: Option<u32>,
     after: Option<u32>,
@@ -60,9 +69,13 @@ pub(super) struct Line {
     pub(super) head: Option<u32>,
     pub(super) tail: Option<u32>,
     pub(super) len: u32,
+    /// The arrivals of head and tail, if there is one.
+    pub(super) oldest: u64,
+    pub(super) newest: u64,
 }
 
-/// All waiting calls of a partition. Every step is O(log n); memory follows the most that waited.
+/// All waiting calls of a partition. Every step is O(log n); memory follows the most that waited
+/// since it was last empty.
 #[derive(Debug)]
 pub(super) struct WaitingRoom<T> {
     seats: Vec<Option<Waiter<T>>>,
@@ -95,20 +108,28 @@ impl<T> WaitingRoom<T> {
     pub(super) fn expired(&self, now: Time) -> Option<u32> {
         self.by_due
             .first()
-            .filter(|&&(due, ..)| due <= now)
+            .filter(|&&(due, ..)| has_come(due, now))
             .map(|&(.., at)| at)
     }
 
-    pub(super) fn get(&self, at: u32) -> &Waiter<T> {
-        self.seats[at as usize]
-            .as_ref()
-            .expect("a line only holds waiters")
+    /// Any waiter.
+    pub(super) fn any(&self) -> Option<u32> {
+        self.by_due.first().map(|&(.., at)| at)
     }
 
     /// The seat of `id`, if it still waits.
     pub(super) fn find(&self, id: WaiterId) -> Option<u32> {
-        let waiter = self.seats.get(id.at as usize)?.as_ref()?;
+        let waiter = self.get(id.at)?;
         (waiter.arrival == id.arrival).then_some(id.at)
+    }
+
+    /// The waiter at `at`.
+    pub(super) fn get(&self, at: u32) -> Option<&Waiter<T>> {
+        self.seats.get(at as usize)?.as_ref()
+    }
+
+    fn get_mut(&mut self, at: Option<u32>) -> Option<&mut Waiter<T>> {
+        self.seats.get_mut(at? as usize)?.as_mut()
     }
 
     /// Seats a waiter at the end of `line`.
@@ -123,43 +144,44 @@ impl<T> WaitingRoom<T> {
             self.seats.push(Some(waiter));
             (self.seats.len() - 1) as u32
         };
-        match line.tail {
-            Some(tail) => self.seat(tail).after = Some(at),
-            None => line.head = Some(at),
+        if let Some(last) = self.get_mut(line.tail) {
+            last.after = Some(at);
+        } else {
+            line.head = Some(at);
+            line.oldest = arrival;
         }
         line.tail = Some(at);
+        line.newest = arrival;
         line.len += 1;
         self.by_due.insert((due, arrival, at));
         WaiterId { at, arrival }
     }
 
-    /// Takes the waiter at `at` out of `line`.
-    pub(super) fn leave(&mut self, at: u32, line: &mut Line) -> Waiter<T> {
-        let waiter = self.seats[at as usize]
-            .take()
-            .expect("a line only holds waiters");
+    /// Takes the waiter at `at` out of its `line`; `None`, which cannot be, if nobody sits there.
+    pub(super) fn leave(&mut self, at: u32, line: &mut Line) -> Option<Waiter<T>> {
+        let waiter = self.seats.get_mut(at as usize)?.take()?;
         self.empty.push(at);
         self.by_due.remove(&(waiter.due(), waiter.arrival, at));
-        match waiter.before {
-            Some(before) => self.seat(before).after = waiter.after,
+        match self.get_mut(waiter.before) {
+            Some(before) => before.after = waiter.after,
             None => line.head = waiter.after,
         }
-        match waiter.after {
-            Some(after) => self.seat(after).before = waiter.before,
+        match self.get_mut(waiter.after) {
+            Some(after) => after.before = waiter.before,
             None => line.tail = waiter.before,
         }
-        line.len -= 1;
-        waiter
+        line.oldest = self.arrival(line.head);
+        line.newest = self.arrival(line.tail);
+        line.len = line.len.saturating_sub(1);
+        if self.by_due.is_empty() && self.seats.len() > SEATS_KEPT {
+            self.seats = Vec::new();
+            self.empty = Vec::new();
+        }
+        Some(waiter)
     }
 
-    fn seat(&mut self, at: u32) -> &mut Waiter<T> {
-        self.seats[at as usize]
-            .as_mut()
-            .expect("a line only holds waiters")
-    }
-
-    /// Any waiter.
-    pub(super) fn any(&self) -> Option<u32> {
-        self.by_due.first().map(|&(.., at)| at)
+    fn arrival(&self, at: Option<u32>) -> u64 {
+        at.and_then(|at| self.get(at))
+            .map_or(0, |waiter| waiter.arrival)
     }
 }

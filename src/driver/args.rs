@@ -55,8 +55,29 @@ pub struct ArgSpec {
     pub name: String,
     /// What it must be.
     pub kind: ArgType,
-    /// What stands in for it when the call leaves it out; `None`: it must be there.
+    /// What stands in for it when the call leaves it out, or says null and its type knows none;
+    /// `None`: it must be there. May be null whatever the type.
     pub default: Option<Value>,
+}
+
+impl ArgSpec {
+    /// What the argument is when a call gives `given` for it.
+    fn value<'v>(&'v self, given: Option<&'v Value>) -> Result<&'v Value, Failure> {
+        let rule = self.kind.rule();
+        match (given, &self.default) {
+            (Some(value), _) if self.kind.admits(value) => Ok(value),
+            (None | Some(Value::Null), Some(default)) => Ok(default),
+            (None, None) => Err(invalid(format!(
+                "missing argument `{}` ({rule})",
+                self.name
+            ))),
+            (Some(value), _) => Err(invalid(format!(
+                "argument `{}` must be {rule}, not {}",
+                self.name,
+                kind_of(value)
+            ))),
+        }
+    }
 }
 
 /// All arguments a tool takes.
@@ -115,26 +136,7 @@ impl Signature {
         }
         let mut full = Args::new();
         for spec in &self.specs {
-            let value = match (args.get(&spec.name), &spec.default) {
-                (Some(value), _) => value,
-                (None, Some(default)) => default,
-                (None, None) => {
-                    return Err(invalid(format!(
-                        "missing argument `{}` ({})",
-                        spec.name,
-                        spec.kind.rule()
-                    )));
-                }
-            };
-            if !spec.kind.admits(value) {
-                return Err(invalid(format!(
-                    "argument `{}` must be {}, not {}",
-                    spec.name,
-                    spec.kind.rule(),
-                    kind_of(value)
-                )));
-            }
-            full.insert(spec.name.clone(), value.clone());
+            full.insert(spec.name.clone(), spec.value(args.get(&spec.name))?.clone());
         }
         Ok(full)
     }
@@ -260,7 +262,10 @@ mod tests {
     use serde_json::json;
 
     fn args(value: Value) -> Args {
-        value.as_object().cloned().unwrap()
+        let Value::Object(args) = value else {
+            panic!("{value} is no object")
+        };
+        args
     }
 
     #[test]
@@ -293,6 +298,12 @@ mod tests {
         let signature = Signature::of([&template], vec![limit], ArgType::Scalar);
         assert_eq!(
             signature.check(&args(json!({"q": "x"}))).unwrap()["limit"],
+            10
+        );
+        assert_eq!(
+            signature
+                .check(&args(json!({"q": "x", "limit": null})))
+                .unwrap()["limit"],
             10
         );
         for (given, named) in [

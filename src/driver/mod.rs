@@ -17,6 +17,8 @@
 //! - **Failures say whether anything was executed**, and never carry a credential.
 
 pub mod args;
+#[cfg(feature = "http")]
+pub mod http;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(all(feature = "process", unix))]

@@ -1,7 +1,6 @@
 //! What a critical section decided, done after the gate is left.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::cell::Call;
@@ -39,53 +38,86 @@ pub(crate) struct Answer {
     pub(crate) timing: Timing,
 }
 
-/// What is to be done once the gate is left, in order: nothing of the user's runs under its lock.
+/// What is to be done once the gate is left: nothing of the user's runs under its lock.
 #[derive(Default)]
 pub(crate) struct Actions {
-    /// The first start; nearly always the only one, and then nothing is allocated.
-    pub(super) first: Option<Job>,
-    pub(super) jobs: Vec<Job>,
-    pub(super) grants: Vec<(Arc<Waiter>, Granted)>,
-    pub(super) answers: Vec<Answer>,
-    /// Calls whose work is called off.
-    pub(super) cancels: Vec<Arc<dyn Call>>,
-    /// Calls whose work is ended by force.
-    pub(super) aborts: Vec<Arc<dyn Call>>,
+    /// The first start; most sections decide nothing else, and then nothing is allocated.
+    first: Option<Job>,
+    rest: Option<Box<Rest>>,
+}
+
+#[derive(Default)]
+struct Rest {
+    jobs: Vec<Job>,
+    grants: Vec<(Arc<Waiter>, Granted)>,
+    answers: Vec<Answer>,
+    cancels: Vec<Arc<dyn Call>>,
+    aborts: Vec<Arc<dyn Call>>,
 }
 
 impl Actions {
+    /// A worker is to run a call.
     pub(super) fn start(&mut self, job: Job) {
         if self.first.is_none() {
             self.first = Some(job);
         } else {
-            self.jobs.push(job);
+            self.rest().jobs.push(job);
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.first.is_none()
-            && self.jobs.is_empty()
-            && self.grants.is_empty()
-            && self.answers.is_empty()
-            && self.cancels.is_empty()
-            && self.aborts.is_empty()
+    /// A thread that waits for a permit is to be told.
+    pub(super) fn grant(&mut self, waiter: Arc<Waiter>, granted: Granted) {
+        self.rest().grants.push((waiter, granted));
     }
 
-    /// Answers, grants and calls off; the starts are `start`'s, what may block or is the user's
-    /// is `ender`'s. Nothing in here blocks.
+    /// A call is to be answered.
+    pub(super) fn answer(&mut self, answer: Answer) {
+        self.rest().answers.push(answer);
+    }
+
+    /// The work of a call is to be called off.
+    pub(super) fn cancel(&mut self, call: Arc<dyn Call>) {
+        self.rest().cancels.push(call);
+    }
+
+    /// The work of a call is to be ended by force.
+    pub(super) fn abort(&mut self, call: Arc<dyn Call>) {
+        self.rest().aborts.push(call);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_none() && self.rest.is_none()
+    }
+
+    fn rest(&mut self) -> &mut Rest {
+        self.rest.get_or_insert_default()
+    }
+
+    /// Answers, grants, calls off; the starts are `start`'s, what may block or is the user's is
+    /// `ender`'s. Nothing in here blocks.
+    #[inline]
     pub(crate) fn act(self, start: impl Fn(Job), ender: impl Fn(Errand)) {
+        if let Some(job) = self.first {
+            start(job);
+        }
+        if let Some(rest) = self.rest {
+            rest.act(start, ender);
+        }
+    }
+}
+
+impl Rest {
+    fn act(self, start: impl Fn(Job), ender: impl Fn(Errand)) {
         for answer in self.answers {
             // With no ticket left, the body is dropped where it may block.
-            let detached = answer.call.about().detached.load(Ordering::Relaxed);
-            answer.call.answer(answer.error, answer.timing);
-            if detached {
+            if answer.call.answer(answer.error, answer.timing) {
                 ender(Errand::Discard(answer.call));
             }
         }
         for (waiter, granted) in self.grants {
             waiter.grant(granted);
         }
-        for job in self.first.into_iter().chain(self.jobs) {
+        for job in self.jobs {
             start(job);
         }
         for call in self.cancels {

@@ -37,8 +37,8 @@ pub(crate) trait Call: Send + Sync {
     fn discard(&self);
     /// Makes the stored result visible.
     fn publish(&self);
-    /// Answers without a result.
-    fn answer(&self, error: CallError, timing: Timing);
+    /// Answers without a result. Whether nobody holds a ticket who would drop the body.
+    fn answer(&self, error: CallError, timing: Timing) -> bool;
 }
 
 /// What can be said of a call without knowing its types.
@@ -52,11 +52,7 @@ pub(crate) struct About {
     pub(crate) deadline: Time,
     /// Its slot, once it has one; read and written under the gate only.
     pub(crate) slot: AtomicU32,
-    /// Whether nobody holds a ticket; read and written under the gate only.
-    pub(crate) detached: AtomicBool,
     begun: AtomicU8,
-    #[cfg(feature = "tracing")]
-    pub(crate) span: tracing::Span,
 }
 
 /// No slot yet.
@@ -85,10 +81,7 @@ impl About {
             lineage: None,
             deadline,
             slot: AtomicU32::new(NO_SLOT),
-            detached: AtomicBool::new(false),
             begun: AtomicU8::new(UNTOUCHED),
-            #[cfg(feature = "tracing")]
-            span: tracing::Span::current(),
         }
     }
 
@@ -155,6 +148,22 @@ impl<T, F> Cell<T, F> {
         None
     }
 
+    /// Nobody will ask again. A call that `goes_on` keeps its body, unless it is over.
+    fn leave(&self, goes_on: bool) {
+        let mut reply = self.reply.lock();
+        reply.gone = true;
+        let left = (reply.stored.take(), reply.answer.take());
+        let keeps_body = goes_on && !self.ready.load(Ordering::Acquire);
+        drop(reply);
+        let body = if keeps_body {
+            None
+        } else {
+            self.body.lock().take()
+        };
+        let _ = catch(|| drop(left));
+        let _ = catch(|| drop(body));
+    }
+
     fn make_ready(&self) {
         self.ready.store(true, Ordering::Release);
         self.changed.notify_all();
@@ -208,12 +217,13 @@ where
         self.make_ready();
     }
 
-    fn answer(&self, error: CallError, timing: Timing) {
+    fn answer(&self, error: CallError, timing: Timing) -> bool {
         let mut reply = self.reply.lock();
         if reply.answer.is_none() {
             reply.answer = Some(self.about.outcome(Err(error), timing));
             self.make_ready();
         }
+        reply.gone
     }
 }
 
@@ -238,6 +248,8 @@ pub(crate) trait Pending<T>: Call {
     fn take(&self) -> Option<Outcome<Late<T>>>;
     /// Nobody will ask again: drops on this thread what is left of the call.
     fn forget(&self);
+    /// The same of a call that goes on: its body stays until it has run.
+    fn detach(&self);
 }
 
 impl<T, F> Pending<T> for Cell<T, F>
@@ -277,13 +289,11 @@ where
     }
 
     fn forget(&self) {
-        let mut reply = self.reply.lock();
-        reply.gone = true;
-        let left = (reply.stored.take(), reply.answer.take());
-        drop(reply);
-        let body = self.body.lock().take();
-        let _ = catch(|| drop(left));
-        let _ = catch(|| drop(body));
+        self.leave(false);
+    }
+
+    fn detach(&self) {
+        self.leave(true);
     }
 }
 
@@ -293,22 +303,20 @@ impl Failure {
         let Failure {
             executed, evidence, ..
         } = self;
+        // Work that was begun and did not end may have been done or not.
+        let cut_short = match executed {
+            Executed::No => Executed::No,
+            Executed::Yes | Executed::Unknown => Executed::Unknown,
+        };
         match (self.reason, self.retry_after) {
-            (FailureReason::Limit, _) => {
-                let executed = if executed == Executed::No {
-                    executed
-                } else {
-                    Executed::Unknown
-                };
-                CallError::Timeout {
-                    clock,
-                    executed,
-                    evidence,
-                }
-            }
+            (FailureReason::Limit, _) => CallError::Timeout {
+                clock,
+                executed: cut_short,
+                evidence,
+            },
             (FailureReason::Cancelled, _) => CallError::Cancelled {
                 by: CancelledBy::Caller,
-                executed,
+                executed: cut_short,
                 evidence,
             },
             (FailureReason::Throttled, Some(retry_after)) => CallError::Throttled {

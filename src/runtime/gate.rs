@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::actions::{Actions, Job};
-use super::cell::{About, Call, Ended};
+use super::cell::{Call, Ended};
 use super::state::{Begun, State, Waiting, cancelled};
 use super::sync::{Condvar, Mutex};
-use crate::admission::{Decision, Effects, Offer, Policy, PolicyError, SlotId, WaiterId};
+use crate::admission::{Decision, Offer, Policy, PolicyError, SlotId, WaiterId};
 use crate::outcome::{CancelledBy, Status, TimeoutClock};
 use crate::time::{Clock, Time};
 
@@ -62,8 +62,8 @@ impl Gate {
 
     /// Makes an offer. What follows from it is left in `actions`, a call's start included.
     pub(crate) fn offer(&self, now: Time, offer: Offer<Waiting>, actions: &mut Actions) -> Offered {
-        self.section(now, actions, |state, now, effects, actions| {
-            match state.scheduler.offer(now, offer, effects) {
+        self.section(now, actions, |state, now, actions| {
+            match state.scheduler.offer(now, offer, &mut state.effects) {
                 Decision::Start(started) => {
                     let slot = started.slot;
                     if let Begun::Call(job) = state.started(now, started) {
@@ -83,7 +83,7 @@ impl Gate {
     /// The call in `slot` has ended, as `ended` says, and somebody waits for it: its slot is free.
     /// `false`: it has been answered for, and keeps its slot until [`Gate::finish_overdue`].
     pub(crate) fn finish(&self, slot: SlotId, ended: &Ended, actions: &mut Actions) -> bool {
-        let held = self.section(ended.at, actions, |state, now, _, _| {
+        let held = self.section(ended.at, actions, |state, now, _| {
             if !state.scheduler.is_running(slot) {
                 return None;
             }
@@ -97,7 +97,7 @@ impl Gate {
 
     /// The overdue call in `slot` has ended, and what nobody wants of it has been dropped.
     pub(crate) fn finish_overdue(&self, slot: SlotId, actions: &mut Actions) {
-        let _held = self.section(self.clock.now(), actions, |state, now, _, _| {
+        let _held = self.section(self.clock.now(), actions, |state, now, _| {
             state.scheduler.finish(now, slot);
             state.running[slot.0 as usize].take()
         });
@@ -105,7 +105,7 @@ impl Gate {
 
     /// No worker was there for a call that was started.
     pub(crate) fn unsent(&self, job: &Job, actions: &mut Actions) {
-        let _held = self.section(self.clock.now(), actions, |state, now, _, actions| {
+        let _held = self.section(self.clock.now(), actions, |state, now, actions| {
             if state.scheduler.answer(now, job.slot) {
                 let error = |executed| cancelled(CancelledBy::Shutdown, executed);
                 state.call_off(job.slot, error, actions);
@@ -118,7 +118,7 @@ impl Gate {
     /// Takes a call back: out of the queue, or out of its slot, which stays occupied until the body
     /// returns. Nothing happens if it has been answered.
     pub(crate) fn cancel(&self, call: &dyn Call, waiter: Option<WaiterId>, actions: &mut Actions) {
-        self.section(self.clock.now(), actions, |state, now, _, actions| {
+        self.section(self.clock.now(), actions, |state, now, actions| {
             let withdrawn = waiter.and_then(|id| state.scheduler.withdraw(now, id));
             if let Some((Waiting::Call(call), waited)) = withdrawn {
                 state.withdrawn(call, waited, actions);
@@ -135,37 +135,33 @@ impl Gate {
         });
     }
 
-    /// Notes that nobody holds a ticket any more although the call goes on.
-    pub(crate) fn detach(&self, about: &About) {
-        let _state = self.state.lock();
-        about.detached.store(true, Ordering::Relaxed);
-    }
-
-    /// The permit in `slot` is given back.
+    /// The permit in `slot` is given back; past its deadline it has been counted already.
     pub(crate) fn finish_permit(&self, slot: SlotId, actions: &mut Actions) {
         let ended = Ended {
             status: Status::Ok,
             at: self.clock.now(),
             clock: TimeoutClock::Run,
         };
-        self.finish(slot, &ended, actions);
+        if !self.finish(slot, &ended, actions) {
+            self.finish_overdue(slot, actions);
+        }
     }
 
     /// Does what is due, so that nobody depends on the timekeeper alone.
     pub(crate) fn poke(&self, actions: &mut Actions) {
-        self.section(self.clock.now(), actions, |_, _, _, _| ());
+        self.section(self.clock.now(), actions, |_, _, _| ());
     }
 
     /// Takes no calls from now on; those that wait are cancelled.
     pub(crate) fn close(&self, actions: &mut Actions) {
-        self.section(self.clock.now(), actions, |state, now, effects, _| {
-            state.scheduler.close(now, effects);
+        self.section(self.clock.now(), actions, |state, now, _| {
+            state.scheduler.close(now, &mut state.effects);
         });
     }
 
     /// Answers every running call with `cancelled`, and calls its work off.
     pub(crate) fn cancel_all(&self, actions: &mut Actions) {
-        self.section(self.clock.now(), actions, |state, now, _, actions| {
+        self.section(self.clock.now(), actions, |state, now, actions| {
             for slot in 0..state.running.len() as u32 {
                 let slot = SlotId(slot);
                 if state.running[slot.0 as usize].is_some() && state.scheduler.answer(now, slot) {
@@ -182,10 +178,9 @@ impl Gate {
     /// Ends by force the work of every overdue call.
     pub(crate) fn abort_all(&self, actions: &mut Actions) {
         let state = self.state.lock();
-        let running = state.running.iter().flatten();
-        actions
-            .aborts
-            .extend(running.map(|running| Arc::clone(&running.call)));
+        for running in state.running.iter().flatten() {
+            actions.abort(Arc::clone(&running.call));
+        }
     }
 
     /// One critical section: `f`, then dispatch, then the timekeeper's next target.
@@ -193,14 +188,13 @@ impl Gate {
         &self,
         now: Time,
         actions: &mut Actions,
-        f: impl FnOnce(&mut State, Time, &mut Effects<Waiting>, &mut Actions) -> R,
+        f: impl FnOnce(&mut State, Time, &mut Actions) -> R,
     ) -> R {
-        let mut effects = Effects::default();
         let mut state = self.state.lock();
         let now = state.now.max(now);
         state.now = now;
-        let answer = f(&mut state, now, &mut effects, actions);
-        state.dispatch(now, &mut effects, actions);
+        let answer = f(&mut state, now, actions);
+        state.dispatch(now, actions);
         let due = state.scheduler.next_due();
         let wake = due < state.target;
         if wake {
@@ -224,7 +218,7 @@ impl Gate {
             state.target = Time::ZERO;
             let now = state.now.max(self.clock.now());
             state.now = now;
-            state.dispatch(now, &mut Effects::default(), actions);
+            state.dispatch(now, actions);
             if !actions.is_empty() || state.ending {
                 return !state.ending;
             }

@@ -18,7 +18,7 @@ mod tools;
 mod turn;
 mod worker;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ pub use spec::{PartitionSpec, SpecError};
 pub use ticket::Ticket;
 #[cfg(feature = "json")]
 pub use tools::ToolCall;
-pub use turn::Turn;
+pub use turn::{Turn, Waker};
 
 use crate::admission::PolicyError;
 use crate::telemetry::Snapshot;
@@ -90,7 +90,8 @@ impl Runtime {
         }
     }
 
-    /// Ends every partition, and returns within `grace` whatever hangs.
+    /// Ends every partition, and returns within `grace` whatever hangs, give or take a tenth of a
+    /// second for its threads to end.
     ///
     /// Nothing new is taken, and what waits is cancelled, at once. What runs may go on until
     /// shortly before the end of the grace; then it is answered `cancelled` and called off, and a
@@ -139,8 +140,12 @@ impl Builder {
     /// The first knob whose value is not allowed, a name that is given twice, a tool without its
     /// partition, and threads that the operating system refuses. Nothing is left running then.
     pub fn build(self) -> Result<Runtime, SpecError> {
+        let mut names = BTreeSet::new();
         for spec in &self.specs {
             spec.check()?;
+            if !names.insert(spec.name()) {
+                return Err(spec_error(spec.name(), NAMED_TWICE));
+            }
         }
         let clock = self.clock.unwrap_or_else(Clock::system);
         let mut runtime = Runtime {
@@ -150,9 +155,6 @@ impl Builder {
         };
         for spec in self.specs {
             let partition = start(spec, &clock)?;
-            if runtime.partitions.contains_key(partition.name()) {
-                return Err(spec_error(partition.name(), NAMED_TWICE));
-            }
             runtime
                 .partitions
                 .insert(Arc::clone(&partition.shared.name), partition);

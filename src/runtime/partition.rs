@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::actions::{Actions, Errand, Job};
@@ -12,14 +13,14 @@ use super::permit::{Permit, Waiter};
 use super::shutdown::Alive;
 use super::spec::PartitionSpec;
 use super::state::Waiting;
+use super::sync::{AtomicBool, Receiver, Sender, bounded};
 use super::ticket::{Backstop, Ticket};
 use super::turn::Completed;
 use crate::admission::{Offer, PolicyError, SlotId};
-use crate::call::{Run, Terms};
+use crate::call::{Run, Tenant, Terms};
 use crate::outcome::{CallError, Failure, Outcome, Timing};
 use crate::telemetry::{PartitionSnapshot, RunningCall};
 use crate::time::{Clock, Time};
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 
 /// One dependency class behind its wall: its own threads, its own bounded admission. Clones are
 /// the same partition.
@@ -45,6 +46,9 @@ pub(crate) struct Shared {
     pub(super) gate: Gate,
     spec: PartitionSpec,
     work: Sender<Work>,
+    /// The other end as well, for what is sent when no worker may be left.
+    work_back: Receiver<Work>,
+    over: AtomicBool,
     errands: Sender<Errand>,
     pub(super) alive: Arc<Alive>,
 }
@@ -78,6 +82,8 @@ impl Shared {
             gate: Gate::new(spec.policy.clone(), clock)?,
             spec,
             work,
+            work_back: work_inbox.clone(),
+            over: AtomicBool::new(false),
             errands,
             alive: Arc::default(),
         };
@@ -96,30 +102,44 @@ impl Shared {
     }
 
     /// Hands a started call to a worker. The channel holds as many jobs as calls can run, so it is
-    /// never full; should it fail all the same, the call is called off, not lost.
+    /// full only of exits: a start that was decided before the end of the partition may be sent
+    /// after it. If it went in before the exits, a worker finds it before them; if not, it is taken
+    /// back here.
     fn hand_off(&self, job: Job) {
-        let Err(TrySendError::Full(Work::Run(job)) | TrySendError::Disconnected(Work::Run(job))) =
-            self.work.try_send(Work::Run(job))
-        else {
-            return;
-        };
-        job.call.about().revoke();
-        let mut actions = Actions::default();
-        self.gate.unsent(&job, &mut actions);
-        self.act(actions);
-        job.call.discard();
-    }
-
-    /// Leaves to the ender what may block. If it has been stuck for so long that its queue is
-    /// full, the errand is forgotten, not run here: a leak is better than a stuck partition.
-    fn send_errand(&self, errand: Errand) {
-        if let Err(unsent) = self.errands.try_send(errand) {
-            std::mem::forget(unsent);
+        if let Err(unsent) = self.work.try_send(Work::Run(job)) {
+            self.take_back(unsent.into_inner());
+        } else if self.over.load(Ordering::SeqCst) {
+            self.work_back
+                .try_iter()
+                .for_each(|work| self.take_back(work));
+            self.send_exits();
         }
     }
 
-    /// Lets idle workers go.
+    /// Calls off a start that found no worker.
+    fn take_back(&self, work: Work) {
+        if let Work::Run(job) = work {
+            job.call.about().revoke();
+            let mut actions = Actions::default();
+            self.gate.unsent(&job, &mut actions);
+            self.act(actions);
+        }
+    }
+
+    /// Leaves to the ender what may block. If it has been stuck for so long that its queue is
+    /// full, a hook is not called, and a body is forgotten, not dropped here: a leak is better
+    /// than a stuck partition.
+    fn send_errand(&self, errand: Errand) {
+        if let Err(unsent) = self.errands.try_send(errand)
+            && let Errand::Discard(call) = unsent.into_inner()
+        {
+            std::mem::forget(call);
+        }
+    }
+
+    /// Lets idle workers go, and the ender.
     pub(super) fn send_exits(&self) {
+        self.over.store(true, Ordering::SeqCst);
         while self.work.try_send(Work::Exit).is_ok() {}
         let _ = self.errands.try_send(Errand::Exit);
     }
@@ -190,13 +210,15 @@ impl Partition {
         let shared = &self.shared;
         let now = shared.gate.clock().now();
         let deadline = terms.deadline.map_or(Time::MAX, |deadline| now + deadline);
+        #[cfg(feature = "tracing")]
+        let body = in_span(tracing::Span::current(), body);
         let mut about = About::new(Arc::clone(&shared.name), deadline);
         about.tool = tool;
         about.attempt = terms.attempt.max(1);
         about.idempotency_key = terms.idempotency_key;
         about.lineage = lineage::current();
         let cell = Arc::new(Cell::new(about, body, completed));
-        let call: Arc<dyn Call> = Arc::<Cell<T, F>>::clone(&cell);
+        let call = Arc::clone(&cell) as Arc<dyn Call>;
         let offer = Offer {
             tenant: terms.tenant,
             run_for: shared
@@ -246,7 +268,7 @@ impl Partition {
     ///
     /// As [`Partition::permit`], and [`CallError::Timeout`] if the deadline came first.
     pub fn permit_with(&self, terms: Terms) -> Result<Permit, Box<Outcome<()>>> {
-        thread_local! {
+        super::sync::thread_local! {
             static WAITER: Arc<Waiter> = Arc::default();
         }
         let shared = &self.shared;
@@ -303,6 +325,15 @@ impl Partition {
         })
     }
 
+    /// Whether a call of `tenant`, offered now, would have to wait or be turned away as busy. If all
+    /// offers come from this thread, a no holds until the next one. Holds the partition's lock for
+    /// some nanoseconds.
+    pub fn is_full_for(&self, tenant: Option<&Tenant>) -> bool {
+        self.shared
+            .gate
+            .look(|state| state.scheduler.is_full_for(tenant))
+    }
+
     /// How full it is and what it has done, all at one instant. Holds the partition's lock for
     /// some microseconds.
     pub fn snapshot(&self) -> PartitionSnapshot {
@@ -319,18 +350,27 @@ impl Partition {
                     overdue,
                 })
             });
+            let mut wait = state.wait.clone();
+            wait.record_many(Duration::ZERO, state.unwaited);
             PartitionSnapshot {
                 partition: Arc::clone(&self.shared.name),
                 gauges: state.scheduler.gauges(),
                 offered: state.scheduler.totals().offered,
                 counts: state.counts,
                 max_in_flight: state.max_in_flight,
-                wait: state.wait.clone(),
+                wait,
                 run: state.run.clone(),
                 running: running.collect(),
             }
         })
     }
+}
+
+/// The same body inside `span`: a part of it, so that whatever a subscriber does on entering,
+/// leaving and closing it happens where the body runs or is dropped.
+#[cfg(feature = "tracing")]
+fn in_span<R>(span: tracing::Span, body: impl FnOnce(&Run) -> R) -> impl FnOnce(&Run) -> R {
+    move |run| span.in_scope(|| body(run))
 }
 
 impl fmt::Debug for Partition {

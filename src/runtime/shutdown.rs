@@ -1,14 +1,13 @@
 //! The end of a runtime: nothing new, what waits is cancelled, what runs is called off.
 
 use std::sync::Arc;
-use std::time::Duration;
-
-use parking_lot::{Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 use super::actions::Actions;
 use super::gate::Gate;
 use super::lineage;
 use super::partition::{Partition, Shared};
+use super::sync::{Condvar, Mutex};
 use crate::telemetry::RunningCall;
 
 /// What was still there when the grace was over.
@@ -46,20 +45,22 @@ pub(super) fn shutdown(partitions: &[Partition], grace: Duration) -> ShutdownRep
     for shared in &shared {
         shared.step(Gate::close);
     }
+    // One moment for all: a partition that hangs must not use up another's.
+    let graces = shared.iter().map(|shared| shared.gate.cancel_grace());
+    let moment = graces.max().unwrap_or_default().min(grace / 4);
     let end = crate::time::instant_in(grace);
-    let moment = |shared: &Shared| shared.gate.cancel_grace().min(grace / 4);
     let wait_until = |shared: &Shared, before_end: Duration| {
         shared
             .gate
             .wait_idle(end.and_then(|end| end.checked_sub(before_end)))
     };
     for shared in &shared {
-        if !wait_until(shared, 2 * moment(shared)) {
+        if !wait_until(shared, 2 * moment) {
             shared.step(Gate::cancel_all);
         }
     }
     for shared in &shared {
-        if !wait_until(shared, moment(shared)) {
+        if !wait_until(shared, moment) {
             shared.step(Gate::abort_all);
         }
     }
@@ -69,6 +70,10 @@ pub(super) fn shutdown(partitions: &[Partition], grace: Duration) -> ShutdownRep
     let left = partitions.iter().flat_map(leftovers).collect();
     for shared in &shared {
         shared.let_go();
+    }
+    let joined = crate::time::instant_in(JOIN_LIMIT);
+    for shared in &shared {
+        shared.join(joined);
     }
     ShutdownReport { left }
 }
@@ -89,19 +94,21 @@ impl Shared {
         self.act(actions);
     }
 
-    /// Lets every thread go that is not stuck inside somebody's code, and waits a moment for those;
-    /// not on a thread of its own.
+    /// Lets every thread go that is not stuck inside somebody's code.
     fn let_go(&self) {
         self.gate.end();
         self.send_exits();
-        let stuck = self.gate.occupied();
+    }
+
+    /// Waits for those threads until `until`; not on a thread of its own.
+    fn join(&self, until: Option<Instant>) {
         if !lineage::contains(self.id) {
-            self.alive.wait_for(stuck, JOIN_LIMIT);
+            self.alive.wait_for(self.gate.occupied(), until);
         }
     }
 }
 
-/// How long a thread that has nothing to do may take to end.
+/// How long threads that have nothing to do may take to end, all told.
 const JOIN_LIMIT: Duration = Duration::from_millis(100);
 
 /// How many threads a partition still has.
@@ -120,11 +127,12 @@ impl Alive {
         Life(Arc::clone(self))
     }
 
-    /// Blocks until at most `stuck` threads are left, and at most for `limit`.
-    fn wait_for(&self, stuck: u32, limit: Duration) {
+    /// Blocks until at most `stuck` threads are left, or until `until`.
+    fn wait_for(&self, stuck: u32, until: Option<Instant>) {
         let mut threads = self.threads.lock();
-        self.changed
-            .wait_while_for(&mut threads, |threads| *threads > stuck as usize, limit);
+        while *threads > stuck as usize && !until.is_some_and(crate::time::is_past) {
+            threads = self.changed.wait(threads, until);
+        }
     }
 }
 

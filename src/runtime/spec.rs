@@ -156,6 +156,16 @@ impl PartitionSpec {
         self
     }
 
+    /// What its scheduler goes by.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// How long a call waits for a slot: `max_wait`.
+    pub fn wait_limit(&self) -> Duration {
+        self.max_wait
+    }
+
     /// Calls that may run at once, all told: what threads and physical pools are sized for.
     pub fn capacity(&self) -> u32 {
         self.policy

@@ -30,12 +30,16 @@ pub(super) enum Begun {
 
 pub(super) struct State {
     pub(super) scheduler: Scheduler<Waiting>,
+    /// What the scheduler's steps brought about; empty between sections.
+    pub(super) effects: Effects<Waiting>,
     run_limit: Duration,
     /// By slot; a permit leaves its place empty.
     pub(super) running: Vec<Option<Running>>,
     pub(super) counts: Counts,
     pub(super) max_in_flight: u32,
     pub(super) wait: Latency,
+    /// Starts without a wait; they are added to `wait` when somebody looks.
+    pub(super) unwaited: u64,
     pub(super) run: Latency,
     /// The latest time any section saw: in here it never runs backwards.
     pub(super) now: Time,
@@ -60,11 +64,13 @@ impl State {
         let run_limit = policy.run_limit;
         Ok(State {
             scheduler: Scheduler::new(policy)?,
+            effects: Effects::default(),
             run_limit,
             running: (0..threads).map(|_| None).collect(),
             counts: Counts::default(),
             max_in_flight: 0,
             wait: Latency::new(),
+            unwaited: 0,
             run: Latency::new(),
             now: Time::ZERO,
             target: Time::ZERO,
@@ -82,7 +88,11 @@ impl State {
             waited,
             ..
         } = started;
-        self.wait.record(waited);
+        if waited.is_zero() {
+            self.unwaited += 1;
+        } else {
+            self.wait.record(waited);
+        }
         self.max_in_flight = self.max_in_flight.max(self.occupied());
         match payload {
             Waiting::Call(call) => {
@@ -134,12 +144,12 @@ impl State {
             ..Timing::default()
         };
         match payload {
-            Waiting::Call(call) => actions.answers.push(Answer {
+            Waiting::Call(call) => actions.answer(Answer {
                 call,
                 error,
                 timing,
             }),
-            Waiting::Permit(waiter) => actions.grants.push((waiter, Err((error, timing)))),
+            Waiting::Permit(waiter) => actions.grant(waiter, Err((error, timing))),
         }
     }
 
@@ -156,7 +166,7 @@ impl State {
             waited,
             ..Timing::default()
         };
-        actions.answers.push(Answer {
+        actions.answer(Answer {
             call,
             error,
             timing,
@@ -170,25 +180,25 @@ impl State {
     }
 
     /// Does what is due and starts who may start.
-    pub(super) fn dispatch(
-        &mut self,
-        now: Time,
-        effects: &mut Effects<Waiting>,
-        actions: &mut Actions,
-    ) {
-        self.scheduler.dispatch(now, effects);
-        if effects.is_empty() {
-            return;
+    #[inline]
+    pub(super) fn dispatch(&mut self, now: Time, actions: &mut Actions) {
+        self.scheduler.dispatch(now, &mut self.effects);
+        if !self.effects.is_empty() {
+            self.follow(now, actions);
         }
-        for overdue in std::mem::take(&mut effects.overdue) {
+    }
+
+    fn follow(&mut self, now: Time, actions: &mut Actions) {
+        for overdue in std::mem::take(&mut self.effects.overdue) {
             let clock = overdue.clock;
             self.call_off(overdue.slot, |executed| timeout(clock, executed), actions);
         }
         // What was called off may have made room by a spare slot.
-        self.scheduler.dispatch(now, effects);
+        self.scheduler.dispatch(now, &mut self.effects);
+        let mut effects = std::mem::take(&mut self.effects);
         for slot in effects.abort.drain(..) {
             if let Some(running) = &self.running[slot.0 as usize] {
-                actions.aborts.push(Arc::clone(&running.call));
+                actions.abort(Arc::clone(&running.call));
             }
         }
         for rejected in effects.rejected.drain(..) {
@@ -197,15 +207,15 @@ impl State {
         for started in effects.started.drain(..) {
             match self.started(now, started) {
                 Begun::Call(job) => actions.start(job),
-                Begun::Permit(waiter, slot, waited) => {
-                    actions.grants.push((waiter, Ok((slot, waited))));
-                }
+                Begun::Permit(waiter, slot, waited) => actions.grant(waiter, Ok((slot, waited))),
             }
         }
+        self.effects = effects;
     }
 
     /// Answers for a call that has just become overdue, and calls its work off. A call that a
-    /// worker really has is made up for by a spare slot, if there is one.
+    /// worker really has is made up for by a spare slot, if there is one; a permit, which nobody
+    /// waits for, is counted and no more.
     pub(super) fn call_off(
         &mut self,
         slot: SlotId,
@@ -213,6 +223,7 @@ impl State {
         actions: &mut Actions,
     ) {
         let Some(running) = &self.running[slot.0 as usize] else {
+            self.counts.add(&error(Executed::Unknown));
             return;
         };
         let call = Arc::clone(&running.call);
@@ -229,9 +240,9 @@ impl State {
         self.counts.add(&error);
         if executed == Executed::Unknown {
             self.scheduler.replace(slot);
-            actions.cancels.push(Arc::clone(&call));
+            actions.cancel(Arc::clone(&call));
         }
-        actions.answers.push(Answer {
+        actions.answer(Answer {
             call,
             error,
             timing,

@@ -1,13 +1,14 @@
-//! The lock and the condition variable of gate and ticket: parking_lot's, or, under
-//! `--cfg watertight_model`, shuttle's, which explores their interleavings.
+//! What the runtime's threads share and block on: parking_lot's locks, crossbeam's channels and
+//! the system's threads, or, under `--cfg watertight_model`, shuttle's, which explores their
+//! interleavings.
 
 #[cfg(not(watertight_model))]
-pub(crate) use plain::{Condvar, Mutex};
+pub(crate) use plain::{Builder, Condvar, Mutex, Receiver, Sender, bounded, thread_local};
 #[cfg(not(watertight_model))]
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
 
 #[cfg(watertight_model)]
-pub(crate) use explored::{Condvar, Mutex};
+pub(crate) use explored::{Builder, Condvar, Mutex, Receiver, Sender, bounded, thread_local};
 #[cfg(watertight_model)]
 pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
 
@@ -15,8 +16,11 @@ pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
 mod plain {
     use std::time::Instant;
 
+    pub(crate) use crossbeam_channel::{Receiver, Sender, bounded};
     pub(crate) use parking_lot::Mutex;
     use parking_lot::MutexGuard;
+    pub(crate) use std::thread::Builder;
+    pub(crate) use std::thread_local;
 
     #[derive(Debug, Default)]
     pub(crate) struct Condvar(parking_lot::Condvar);
@@ -45,9 +49,13 @@ mod plain {
 
 #[cfg(watertight_model)]
 mod explored {
+    use std::collections::VecDeque;
+    use std::sync::Arc;
     use std::time::Instant;
 
     use shuttle::sync::MutexGuard;
+    pub(crate) use shuttle::thread::Builder;
+    pub(crate) use shuttle::thread_local;
 
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
@@ -77,6 +85,82 @@ mod explored {
 
         pub(crate) fn notify_all(&self) {
             self.0.notify_all();
+        }
+    }
+
+    /// A bounded channel, as much of one as the runtime uses.
+    pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+        let channel = Arc::new(Channel {
+            capacity,
+            queue: Mutex::new((VecDeque::new(), true)),
+            changed: Condvar::default(),
+        });
+        (Sender(Arc::clone(&channel)), Receiver(channel))
+    }
+
+    struct Channel<T> {
+        capacity: usize,
+        /// What was sent, and whether more can be.
+        queue: Mutex<(VecDeque<T>, bool)>,
+        changed: Condvar,
+    }
+
+    pub(crate) struct Sender<T>(Arc<Channel<T>>);
+
+    pub(crate) struct Receiver<T>(Arc<Channel<T>>);
+
+    /// The message that did not go in.
+    pub(crate) struct Unsent<T>(T);
+
+    impl<T> Unsent<T> {
+        pub(crate) fn into_inner(self) -> T {
+            self.0
+        }
+    }
+
+    impl<T> Sender<T> {
+        pub(crate) fn try_send(&self, message: T) -> Result<(), Unsent<T>> {
+            let mut queue = self.0.queue.lock();
+            if queue.0.len() == self.0.capacity {
+                return Err(Unsent(message));
+            }
+            queue.0.push_back(message);
+            self.0.changed.notify_all();
+            Ok(())
+        }
+    }
+
+    impl<T> Drop for Sender<T> {
+        fn drop(&mut self) {
+            self.0.queue.lock().1 = false;
+            self.0.changed.notify_all();
+        }
+    }
+
+    impl<T> Receiver<T> {
+        pub(crate) fn try_iter(&self) -> impl Iterator<Item = T> {
+            std::iter::from_fn(|| self.0.queue.lock().0.pop_front())
+        }
+
+        pub(crate) fn iter(&self) -> impl Iterator<Item = T> {
+            std::iter::from_fn(|| {
+                let mut queue = self.0.queue.lock();
+                loop {
+                    if let Some(message) = queue.0.pop_front() {
+                        return Some(message);
+                    }
+                    if !queue.1 {
+                        return None;
+                    }
+                    queue = self.0.changed.wait(queue, None);
+                }
+            })
+        }
+    }
+
+    impl<T> Clone for Receiver<T> {
+        fn clone(&self) -> Receiver<T> {
+            Receiver(Arc::clone(&self.0))
         }
     }
 }

@@ -113,14 +113,11 @@ impl<T: 'static> Ticket<T> {
         }
     }
 
-    /// Lets the call go on with nobody to wait for it; its result is dropped in its slot. Never
-    /// blocks.
+    /// Lets the call go on with nobody to wait for it; its result is dropped in its slot, or in
+    /// here if it is there already. Never blocks.
     pub fn detach(mut self) {
         if let State::Live(live) = std::mem::replace(&mut self.0, State::Over) {
-            live.shared.gate.detach(live.cell.about());
-            if live.cell.is_ready() {
-                live.cell.forget();
-            }
+            live.cell.detach();
         }
     }
 

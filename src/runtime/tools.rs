@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::cell::Late;
+use super::cell::{Late, catch};
 use super::partition::Partition;
 use super::spec::SpecError;
 use super::ticket::Ticket;
@@ -50,6 +50,11 @@ impl ToolCall {
             args: Args::new(),
             terms: Terms::default(),
         }
+    }
+
+    /// The tool's name.
+    pub fn tool(&self) -> &str {
+        &self.tool
     }
 
     /// Adds an argument.
@@ -155,26 +160,22 @@ impl Runtime {
         let Some((partition, prepared)) = self.tools.get(&tool) else {
             let message = format!("there is no tool `{tool}`");
             let failure = Failure::new(FailureReason::UnknownTool, message);
-            return refuse(
-                attempt,
-                "".into(),
-                tool,
-                failure.executed(Executed::No),
-                completed,
-            );
+            let error = CallError::Failed(failure.executed(Executed::No));
+            return refuse(attempt, "".into(), tool, error, completed);
         };
-        match prepared.prepare(&args) {
+        let operation = catch(|| prepared.prepare(&args).map_err(CallError::Failed));
+        match operation.unwrap_or_else(|message| Err(CallError::Panicked { message })) {
             Ok(mut operation) => {
                 let body = move |run: &Run| {
                     operation(run).map(|response| Late::Decode(Box::new(|| response.decode())))
                 };
                 partition.submit_as(Some(tool), terms, completed, body)
             }
-            Err(failure) => refuse(
+            Err(error) => refuse(
                 attempt,
                 Arc::clone(&partition.shared.name),
                 tool,
-                failure,
+                error,
                 completed,
             ),
         }
@@ -185,12 +186,11 @@ fn refuse(
     attempt: u32,
     partition: Arc<str>,
     tool: Arc<str>,
-    failure: Failure,
+    error: CallError,
     completed: Option<Completed>,
 ) -> Ticket<Value> {
-    let result = Err(CallError::Failed(failure));
     let outcome = Outcome {
-        result,
+        result: Err(error),
         partition,
         tool: Some(tool),
         attempt,

@@ -2,14 +2,12 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread;
-
-use crossbeam_channel::Receiver;
 
 use super::actions::{Actions, Errand, Job};
 use super::cell::{Ended, catch};
 use super::lineage;
 use super::partition::{Inbox, Shared, Work};
+use super::sync::{Builder, Receiver};
 use crate::call::Run;
 use crate::outcome::{Status, TimeoutClock};
 
@@ -33,7 +31,7 @@ pub(super) fn start(shared: &Arc<Shared>, inbox: &Inbox, workers: u32) -> io::Re
 impl Shared {
     fn spawn(&self, name: String, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let life = self.alive.begin();
-        let thread = thread::Builder::new().name(name);
+        let thread = Builder::new().name(name);
         thread.spawn(move || {
             let _life = life;
             body();
@@ -42,7 +40,7 @@ impl Shared {
     }
 
     fn work(&self, inbox: &Receiver<Work>) {
-        for work in inbox {
+        for work in inbox.iter() {
             match work {
                 Work::Run(job) => self.run(&job),
                 Work::Exit => break,
@@ -54,8 +52,6 @@ impl Shared {
         let about = job.call.about();
         let ended = if about.begin() {
             let _inside = lineage::enter(about.lineage.as_deref(), self.id);
-            #[cfg(feature = "tracing")]
-            let _span = about.span.enter();
             let run = Run {
                 clock: self.gate.clock().clone(),
                 limit_at: job.limit().0,
@@ -76,6 +72,8 @@ impl Shared {
         if self.gate.finish(job.slot, &ended, &mut actions) {
             job.call.publish();
         } else {
+            // The drop may block, and what the section decided for others must not wait for it.
+            self.act(std::mem::take(&mut actions));
             job.call.discard();
             self.gate.finish_overdue(job.slot, &mut actions);
         }
@@ -97,7 +95,7 @@ impl Shared {
 /// Runs what may block, one after the other. It holds nothing of the partition, so it ends when the
 /// partition is gone, should it have been stuck before.
 fn run_errands(errands: &Receiver<Errand>) {
-    for errand in errands {
+    for errand in errands.iter() {
         match errand {
             Errand::Cancel(call) => {
                 while let Some(hook) = call.about().token.next_hook() {

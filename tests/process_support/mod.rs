@@ -25,8 +25,8 @@ pub(crate) fn shim() -> Shim {
 /// what an outcome says of that.
 pub(crate) fn however_held(test: impl Fn(Process, &str)) {
     test(Process::new().shim(Shim::Off), "group");
-    test(Process::new().shim(shim()).cgroup(false), "shim");
-    let best = Process::new().shim(shim());
+    test(Process::new().shim(shim()), "shim");
+    let best = Process::new().shim(shim()).cgroup(true);
     let held = run(
         best.clone(),
         Command::new(["true"]),

@@ -28,7 +28,7 @@ pub(crate) struct Cluster {
 /// Starts the server in its own process and stops it when standard input ends. `CONT` first, since
 /// a stopped server cannot quit.
 const KEEPER: &str = r#"
-"$0" "$@" </dev/null >>"$LOG" 2>&1 &
+"$0" "$@" </dev/null >"$LOG" 2>&1 &
 server=$!
 read -r _
 kill -CONT "$server" && kill -QUIT "$server"
@@ -57,7 +57,7 @@ impl Cluster {
             .prefix("watertight-pg-")
             .tempdir()
             .unwrap();
-        give_to_postgres(dir.path());
+        give_to_postgres(dir.path(), 0o700);
         let mut cluster = Cluster {
             port: 0,
             extra: settings.iter().map(|s| (*s).to_owned()).collect(),
@@ -126,6 +126,20 @@ impl Cluster {
         self.dir.path().join("data")
     }
 
+    /// Puts a file that only the server may read into its data folder, whose path this gives.
+    pub(crate) fn put(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.data().join(name);
+        fs::write(&path, content).unwrap();
+        give_to_postgres(&path, 0o600);
+        path
+    }
+
+    /// Starts it again with other settings.
+    pub(crate) fn restart_with(&mut self, settings: &[&str]) {
+        self.extra = settings.iter().map(|s| (*s).to_owned()).collect();
+        self.restart();
+    }
+
     /// Stops the server at once, as a crash would, and waits until it is gone.
     pub(crate) fn stop(&mut self) {
         if let Some(mut server) = self.server.take() {
@@ -150,6 +164,7 @@ impl Cluster {
     }
 
     fn launch(&mut self) -> bool {
+        let _ = fs::remove_file(self.dir.path().join("log"));
         let mut keeper = as_postgres(Path::new("/bin/sh"));
         keeper.args(["-c", KEEPER]).arg(self.bin.join("postgres"));
         keeper.arg("-D").arg(self.data());
@@ -169,6 +184,7 @@ impl Cluster {
         keeper
             .env("LOG", self.dir.path().join("log"))
             .stdin(Stdio::piped());
+        keeper.stderr(Stdio::null());
         self.server = Some(keeper.spawn().expect("sh runs"));
         let ready = self.await_ready(Duration::from_secs(30));
         if !ready {
@@ -261,8 +277,8 @@ fn as_postgres(program: &Path) -> Command {
     command
 }
 
-fn give_to_postgres(dir: &Path) {
-    fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).unwrap();
+fn give_to_postgres(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     if is_root() {
         let users = fs::read_to_string("/etc/passwd").unwrap();
         let fields = users
@@ -273,7 +289,7 @@ fn give_to_postgres(dir: &Path) {
              the Debian package `postgresql`",
         );
         let (uid, gid) = (user[2].parse().unwrap(), user[3].parse().unwrap());
-        std::os::unix::fs::chown(dir, Some(uid), Some(gid)).unwrap();
+        std::os::unix::fs::chown(path, Some(uid), Some(gid)).unwrap();
     }
 }
 

@@ -1,8 +1,39 @@
 //! The server's errors as reasons of ours.
 
-use postgres::error::{DbError, Severity, SqlState};
+use postgres::error::{Severity, SqlState};
 
+use crate::call::Run;
 use crate::outcome::{Executed, Failure, FailureReason};
+
+/// The failure of a call that was ended.
+pub(super) fn ended(reason: FailureReason) -> Failure {
+    let message = match reason {
+        FailureReason::Cancelled => "the query was cancelled",
+        _ => "the query was ended at its run limit",
+    };
+    Failure::new(reason, message).executed(Executed::Unknown)
+}
+
+/// Tells what the server, or the way to it, made of a call from what became of it because it was
+/// `ending`.
+pub(super) fn by_whom(failure: Failure, ending: Option<FailureReason>, run: &Run) -> Failure {
+    let verdict = matches!(
+        failure.reason,
+        FailureReason::QueryFailed | FailureReason::InvalidCall | FailureReason::TooLarge
+    );
+    let over = || run.remaining().is_zero().then_some(FailureReason::Limit);
+    match ending.or_else(over) {
+        Some(reason) if !verdict => {
+            let begun = failure.executed != Executed::No;
+            ended(reason).executed(if begun {
+                Executed::Unknown
+            } else {
+                Executed::No
+            })
+        }
+        _ => failure,
+    }
+}
 
 /// Why there is no connection. Nothing was executed.
 pub(super) fn connecting(error: &postgres::Error) -> Failure {
@@ -31,9 +62,10 @@ pub(super) fn querying(error: &postgres::Error, executed: Executed) -> Failure {
 
 /// The server's own message and code, or what the client says; neither holds a password.
 fn words(error: &postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(said) => format!("{} ({})", DbError::message(said), said.code().code()),
-        None => error.to_string(),
+    match (error.as_db_error(), std::error::Error::source(error)) {
+        (Some(said), _) => format!("{} ({})", said.message(), said.code().code()),
+        (None, Some(source)) => format!("{error}: {source}"),
+        (None, None) => error.to_string(),
     }
 }
 

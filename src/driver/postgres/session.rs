@@ -1,53 +1,111 @@
 //! One connection and what it remembers.
 
 use std::collections::HashMap;
+use std::io;
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
 use postgres::fallible_iterator::FallibleIterator;
-use postgres::{Client, Config, NoTls, Statement};
-use r2d2::ManageConnection;
-use r2d2_postgres::PostgresConnectionManager;
+use postgres::{Client, Statement};
 use serde_json::Value;
 
+use super::cancel::CancelRequest;
 use super::decode::{self, Answer};
+use super::watch::{Watched, shut};
 use super::{error, param};
 use crate::driver::args::invalid;
 use crate::driver::sql::{Plan, distinct};
 use crate::outcome::{Executed, Failure, FailureReason};
+use crate::time::Time;
 
 /// Prepared statements that a connection keeps.
 const STATEMENTS: usize = 256;
+/// A connection that served a call so recently is not asked whether it still does.
+const FRESH: Duration = Duration::from_millis(500);
+/// How long it has for the answer, before it is replaced.
+const TEST_LIMIT: Duration = Duration::from_millis(80);
+/// How often the server looks whether its client is still there while it runs a query.
+const CLIENT_CHECK_MS: u32 = 500;
 
-/// A connection with its prepared statements.
+/// A connection with its prepared statements. Dropping it does not wait for the server.
 pub(super) struct Session {
     client: Client,
+    socket: Option<Arc<TcpStream>>,
+    request: CancelRequest,
     statements: HashMap<Arc<str>, Statement>,
+    used_at: Time,
     /// Nothing is under way on it: false while a query runs, and for good if it did not end.
     at_rest: bool,
 }
 
 impl Session {
-    /// Connects; every statement is bounded by `run_limit` on the server, too.
-    pub(super) fn connect(config: &Config, run_limit: Duration) -> Result<Session, Failure> {
-        let manager = PostgresConnectionManager::new(config.clone(), NoTls);
-        let mut client = manager
-            .connect()
-            .map_err(|error| error::connecting(&error))?;
-        let set = format!("set statement_timeout = {}", run_limit.as_millis().max(1));
-        client
-            .batch_execute(&set)
-            .map_err(|error| error::connecting(&error))?;
-        Ok(Session {
+    /// Sets a new connection up.
+    pub(super) fn new(
+        client: Client,
+        socket: Option<Arc<TcpStream>>,
+        request: CancelRequest,
+        statement_timeout: Duration,
+    ) -> Result<Session, Failure> {
+        let mut session = Session {
             client,
+            socket,
+            request,
             statements: HashMap::new(),
+            used_at: Time::ZERO,
             at_rest: true,
-        })
+        };
+        let millis = statement_timeout
+            .as_millis()
+            .clamp(1, i32::MAX.unsigned_abs().into());
+        let limit = format!("set statement_timeout = {millis}");
+        session
+            .client
+            .batch_execute(&limit)
+            .map_err(|error| error::connecting(&error))?;
+        // Servers before version 14 and some systems cannot; their queries end a little later.
+        let check = format!("set client_connection_check_interval = {CLIENT_CHECK_MS}");
+        match session.client.batch_execute(&check) {
+            Err(error) if !error::leaves_connection(&error) => Err(error::connecting(&error)),
+            _ => Ok(session),
+        }
     }
 
-    /// Whether it may serve another call.
-    pub(super) fn is_usable(&self) -> bool {
-        self.at_rest && !self.client.is_closed()
+    /// Lets the end of `call` end what happens on this connection; `false`: the call has ended.
+    pub(super) fn is_held_by(&self, call: &Watched) -> bool {
+        self.socket.as_ref().is_none_or(|socket| call.holds(socket))
+    }
+
+    /// Whether it can serve another call. Looks at the socket, and asks the server if that does not
+    /// tell. Blocks for [`TEST_LIMIT`] at most.
+    pub(super) fn is_fit(&mut self, now: Time) -> bool {
+        if !self.at_rest || self.client.is_closed() {
+            return false;
+        }
+        let quiet = match &self.socket {
+            None => true,
+            Some(socket) => match socket.peek(&mut [0]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => true,
+                Ok(1..) => false,
+                Ok(0) | Err(_) => return false,
+            },
+        };
+        (quiet && now - self.used_at < FRESH) || self.client.is_valid(TEST_LIMIT).is_ok()
+    }
+
+    /// Notes that a call has left it.
+    pub(super) fn rest(&mut self, now: Time) {
+        self.used_at = now;
+    }
+
+    /// Whether nothing is under way on it.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.at_rest
+    }
+
+    /// How to ask the server to cancel what runs on it.
+    pub(super) fn cancel_request(&self) -> CancelRequest {
+        self.request.clone()
     }
 
     /// Runs `plan` and keeps what comes back. Blocks until the server has answered.
@@ -128,6 +186,15 @@ impl Session {
         self.statements
             .insert(Arc::clone(&plan.sql), statement.clone());
         Ok(statement)
+    }
+}
+
+/// The client says goodbye and waits for the answer, which a stopped server never gives.
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(socket) = &self.socket {
+            shut(socket);
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! A control group for each call (version 2), where this process may make one: the kernel then
 //! kills everything in it in one step, whoever has begun it.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -81,12 +82,27 @@ impl Leaf {
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Whether anybody is in it.
+    pub(super) fn is_populated(&self) -> bool {
+        std::fs::read_to_string(self.path.join("cgroup.events")).is_ok_and(|text| populated(&text))
+    }
 }
 
 impl Drop for Leaf {
     fn drop(&mut self) {
         remove(&self.path);
     }
+}
+
+/// Moves this process, and whoever it begins from then on, into the group at `path`.
+pub(super) fn enter(path: &Path) -> io::Result<()> {
+    std::fs::write(path.join("cgroup.procs"), "0")
+}
+
+/// Moves this process from the group at `path` back into the one above.
+pub(super) fn leave(path: &Path) -> io::Result<()> {
+    enter(path.parent().unwrap_or(path))
 }
 
 /// Kills everybody in the group at `path`.
@@ -101,21 +117,28 @@ pub(super) fn remove(path: &Path) {
         match std::fs::remove_dir(path) {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
                 let _ = kill(path);
-                await_change(path);
+                let _ = await_empty(path);
             }
             _ => return,
         }
     }
 }
 
-fn await_change(path: &Path) {
-    let Ok(events) = std::fs::File::open(path.join("cgroup.events")) else {
-        return;
-    };
-    let mut fds = [PollFd::new(&events, PollFlags::PRI)];
-    if let Ok(wait) = Timespec::try_from(EMPTY_WAIT) {
-        let _ = poll(&mut fds, Some(&wait));
+/// Blocks while somebody is in the group at `path`, at most for `EMPTY_WAIT`.
+fn await_empty(path: &Path) -> io::Result<()> {
+    let mut events = File::open(path.join("cgroup.events"))?;
+    // What is polled for is a change since it was read.
+    let mut text = String::new();
+    events.read_to_string(&mut text)?;
+    if populated(&text) {
+        let wait = Timespec::try_from(EMPTY_WAIT).ok();
+        poll(&mut [PollFd::new(&events, PollFlags::PRI)], wait.as_ref())?;
     }
+    Ok(())
+}
+
+fn populated(events: &str) -> bool {
+    events.lines().any(|line| line == "populated 1")
 }
 
 #[cfg(test)]

@@ -50,6 +50,10 @@ pub(super) struct Usage {
 }
 
 /// What a child and all that it began were held by.
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "only a shim tells all of it")
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
     /// Its process group: who leaves it gets away.
@@ -61,6 +65,10 @@ pub(super) enum Held {
 }
 
 /// Why the end of a child is not known.
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "only a shim tells all of it")
+)]
 #[derive(Debug)]
 pub(super) enum Loss {
     /// It was not begun; during which step, if not the last.
@@ -69,7 +77,7 @@ pub(super) enum Loss {
         step: Option<String>,
     },
     /// Its shim did not live to report; whether a control group held everybody all the same.
-    Shim { in_cgroup: bool },
+    Shim { status: ExitStatus, in_cgroup: bool },
     /// The system refused.
     Lost(io::Error),
 }

@@ -181,7 +181,6 @@ struct Fixed {
 }
 
 /// A command with its arguments filled in.
-#[derive(Debug)]
 pub(super) struct Invocation {
     pub(super) program: String,
     pub(super) args: Vec<String>,

@@ -1,6 +1,7 @@
 //! Which variables a tool sees: an allow-list, so that the harness's secrets stay with it.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 
 /// What every tool sees if the harness has it: where programs, homes and temporary files are,
 /// language and terminal, and what cargo and rustup need to find their tools.
@@ -18,7 +19,7 @@ const ALWAYS: [&str; 10] = [
 ];
 
 /// The names let through, and the values that are set.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Environment {
     allowed: Vec<String>,
     fixed: Vec<(String, String)>,
@@ -108,6 +109,17 @@ impl Environment {
     }
 }
 
+/// Names only: a value may be a credential.
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fixed: Vec<_> = self.fixed.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Environment")
+            .field("allowed", &self.allowed)
+            .field("fixed", &fixed)
+            .finish()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,6 +168,17 @@ mod tests {
                 "LC_ALL=de_DE",
                 "MODE=y"
             ]
+        );
+    }
+
+    #[test]
+    fn no_value_is_shown() {
+        let mut environment = Environment::default();
+        environment.fix("API_TOKEN".into(), "s3cret".into());
+        let shown = format!("{environment:?}");
+        assert!(
+            shown.contains("API_TOKEN") && !shown.contains("s3cret"),
+            "{shown}"
         );
     }
 

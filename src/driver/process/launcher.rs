@@ -11,7 +11,7 @@ use super::child::{Grouped, Leash, Loss, Pipes};
 use super::command::{Command, Invocation};
 use super::limits::Limits;
 use super::program;
-use super::shim::ShimStarter;
+use super::shim::{SHIM_NAME, ShimStarter};
 use super::supervise::{Bounds, Ended, Supervision};
 use super::wake::Wake;
 use super::{Process, stdin};
@@ -86,7 +86,6 @@ impl Launcher {
 }
 
 /// What a tool's programs run with.
-#[derive(Debug)]
 pub(super) struct Setup {
     dir: PathBuf,
     variables: Vec<(OsString, OsString)>,
@@ -126,7 +125,7 @@ impl Setup {
         let (child, pipes) = match &self.shim {
             Some(shim) => shim
                 .spawn(&command, name, &self.limits, invocation.stdin.as_deref())
-                .map_err(|error| program::explain(&error, "the shim", shim.file(), &self.dir))?,
+                .map_err(|error| program::explain(&error, SHIM_NAME, shim.file(), &self.dir))?,
             None => grouped(&mut command, invocation).map_err(|error| explain(&error))?,
         };
         let ended = Supervision::new(run, &self.bounds, child, pipes).wait(&wake);
@@ -136,10 +135,16 @@ impl Setup {
                 error,
                 step: Some(step),
             } => program::not_begun(format!("`{name}` could not be {step}: {error}")),
-            Loss::Shim { in_cgroup: true } => lost(&format!("the shim of `{name}` was killed")),
-            Loss::Shim { in_cgroup: false } => lost(&format!(
-                "the shim of `{name}` was killed; what it began may still run"
-            )),
+            Loss::Shim { status, in_cgroup } => {
+                let fate = if in_cgroup {
+                    "was killed"
+                } else {
+                    "may still run"
+                };
+                lost(&format!(
+                    "lost the shim of `{name}` ({status}); what it began {fate}"
+                ))
+            }
             Loss::Lost(error) => lost(&format!("no hold on `{name}`: {error}")),
         })
     }

@@ -1,5 +1,7 @@
 //! What a program may use.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 /// The least memory that a limit may leave: less, and no program gets as far as its own code.
@@ -11,8 +13,8 @@ const OPEN_FILES_MIN: u64 = 8;
 ///
 /// All but the output's are set on the program before it begins, by the shim, so that they need it
 /// ([`Process::shim`](super::Process::shim)), and they hold for each process that it begins: two
-/// children of a program that may use 1 GiB use up to 1 GiB each. None can be lifted by the program
-/// itself, and where the harness's own limit is lower, that stays.
+/// children of a program that may use 1 GiB use up to 1 GiB each. Only a program that runs as root
+/// can lift them, and where the harness's own limit is lower, that stays.
 ///
 /// ```
 /// use watertight::driver::process::Limits;
@@ -27,7 +29,7 @@ pub struct Limits {
     pub(super) file_size: Option<u64>,
     pub(super) open_files: Option<u64>,
     pub(super) nice: Option<u8>,
-    pub(super) cpus: Option<Vec<usize>>,
+    pub(super) cpus: Option<BTreeSet<usize>>,
     pub(super) output_kept: Option<usize>,
     pub(super) output_max: Option<u64>,
 }
@@ -81,7 +83,7 @@ impl Limits {
     /// The CPUs it may run on, counted from 0. Defaults to the harness's.
     #[must_use]
     pub fn cpus(mut self, cpus: impl IntoIterator<Item = usize>) -> Limits {
-        self.cpus = Some(cpus.into_iter().collect());
+        self.cpus = Some(BTreeSet::from_iter(cpus));
         self
     }
 
@@ -149,12 +151,12 @@ impl Limits {
         if let Some(nice) = self.nice.filter(|nice| *nice > 19) {
             return Err(format!("nice: {nice} is out of range; give 0 to 19"));
         }
-        self.cpus.as_deref().map_or(Ok(()), check_cpus)
+        self.cpus.as_ref().map_or(Ok(()), check_cpus)
     }
 }
 
 #[cfg(target_os = "linux")]
-fn check_cpus(cpus: &[usize]) -> Result<(), String> {
+fn check_cpus(cpus: &BTreeSet<usize>) -> Result<(), String> {
     use rustix::thread::{CpuSet, sched_getaffinity};
 
     let ours = sched_getaffinity(None).map_err(|error| format!("cpus: {error}"))?;
@@ -173,7 +175,7 @@ fn check_cpus(cpus: &[usize]) -> Result<(), String> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn check_cpus(_cpus: &[usize]) -> Result<(), String> {
+fn check_cpus(_cpus: &BTreeSet<usize>) -> Result<(), String> {
     Ok(())
 }
 

@@ -62,8 +62,8 @@
 //!   see [`Shim`].
 //! - `/dev/null` or the text it is given as its standard input; never the harness's.
 //! - Of the harness's environment only PATH, HOME, USER, LANG, `LC_*`, TMPDIR, TERM, CARGO_HOME,
-//!   RUSTUP_HOME, RUSTUP_TOOLCHAIN and what [`Process::env_allow`] or [`Command::env_allow`] names, so that credentials stay
-//!   out of reach.
+//!   RUSTUP_HOME, RUSTUP_TOOLCHAIN and what [`Process::env_allow`] or [`Command::env_allow`] names,
+//!   so that credentials stay out of reach.
 
 mod capture;
 #[cfg(target_os = "linux")]
@@ -128,7 +128,7 @@ impl Default for Process {
             environment: Environment::default(),
             limits: Limits::default(),
             shim: Shim::default(),
-            cgroup: true,
+            cgroup: false,
             term_grace: Duration::from_millis(100),
         }
     }
@@ -178,7 +178,9 @@ impl Process {
     }
 
     /// Whether the shim puts each call into a control group of its own, below the harness's, where
-    /// that may be done (control groups version 2, delegated). Defaults to yes.
+    /// that may be done (version 2, delegated): then even who kills the shim does not get away.
+    /// Defaults to no: the kernel holds up every fork on the machine while a process changes its
+    /// group, for milliseconds if none did so lately, and other partitions would feel that.
     #[must_use]
     pub fn cgroup(mut self, wanted: bool) -> Process {
         self.cgroup = wanted;

@@ -8,6 +8,9 @@ use super::Shim;
 use super::child::{Leash, Pipes};
 use super::limits::Limits;
 
+/// What a shim would be called.
+pub(super) const SHIM_NAME: &str = "watertight-shim";
+
 /// Starts nothing: no value of it can be made.
 #[derive(Clone, Debug)]
 pub(super) enum ShimStarter {}

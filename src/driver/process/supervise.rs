@@ -257,3 +257,44 @@ pub(super) fn readable<const N: usize>(
     let mut heard = fds.iter().map(|fd| !fd.revents().is_empty());
     Ok(sources.map(|source| source.is_some() && heard.next() == Some(true)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::call::CancelToken;
+    use crate::driver::process::child::Grouped;
+
+    #[test]
+    fn an_abort_does_not_wait_for_the_grace() {
+        let folder = tempfile::tempdir().unwrap();
+        let ready = folder.path().join("ready");
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "trap '' TERM; touch ready; exec sleep 600"])
+            .current_dir(&folder);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (child, pipes) = Grouped::spawn(command).unwrap();
+        while !ready.exists() {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+
+        let token = CancelToken::new();
+        token.cancel();
+        let wake = Wake::arm(&token).unwrap();
+        token.abort();
+        let grace = Duration::from_secs(3600);
+        let bounds = Bounds {
+            output_kept: 0,
+            output_max: 0,
+            term_grace: grace,
+        };
+        let run = Run::detached(grace, token);
+        let ended = Supervision::new(&run, &bounds, child, pipes)
+            .wait(&wake)
+            .unwrap();
+        assert_eq!(ended.by, EndedBy::Cancel);
+        assert!(run.remaining() > grace / 2, "long before any limit");
+    }
+}

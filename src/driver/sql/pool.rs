@@ -22,21 +22,27 @@ pub(crate) struct Pool<C: Send + 'static> {
     housekeeping: Arc<ScheduledThreadPool>,
 }
 
+/// More than any server takes.
+const CONNECTIONS_MAX: u32 = 65_536;
+
 /// A seat that a call holds.
 pub(crate) type Seat<C> = PooledConnection<Seats<C>>;
 
 impl<C: Send + 'static> Pool<C> {
     /// A pool for one partition, with one thread of its own for housekeeping.
     pub(crate) fn open(sizing: &Sizing) -> Result<Pool<C>, BuildError> {
-        if sizing.connections == 0 {
-            return Err(BuildError::new("connections", "must be at least 1"));
+        if !(1..=CONNECTIONS_MAX).contains(&sizing.connections) {
+            let rule = format!("must be from 1 to {CONNECTIONS_MAX}");
+            return Err(BuildError::new("connections", rule));
         }
-        let housekeeping = ScheduledThreadPool::builder()
+        let pattern = format!("{}-sql", sizing.partition);
+        let scheduler = ScheduledThreadPool::builder()
             .num_threads(1)
-            .thread_name_pattern(&format!("{}-sql", sizing.partition))
-            .on_drop_behavior(OnPoolDropBehavior::DiscardPendingScheduled)
-            .build();
-        let housekeeping = Arc::new(housekeeping);
+            .thread_name_pattern(&pattern)
+            .on_drop_behavior(OnPoolDropBehavior::DiscardPendingScheduled);
+        // It panics where the system has no thread to give.
+        let housekeeping = std::panic::catch_unwind(|| Arc::new(scheduler.build()))
+            .map_err(|_| BuildError::new("connections", "there is no thread for the pool"))?;
         let seats = r2d2::Pool::builder()
             .max_size(sizing.connections)
             .min_idle(None)

@@ -78,10 +78,10 @@ pub(super) fn query(
     let (running, waiting) = (end.clone(), end.clone());
     connection
         .progress_handler(STEPS, Some(move || running.reason().is_some()))
-        .map_err(broken)?;
+        .map_err(|error| broken(&error))?;
     connection
         .busy_handler(Some(move |tries| waiting.wait_for_lock(tries)))
-        .map_err(broken)?;
+        .map_err(|error| broken(&error))?;
     let result = step(connection, plan, params);
     // The handlers go with the run: a connection at rest holds nothing of a call.
     let _ = connection.progress_handler(0, None::<fn() -> bool>);
@@ -93,11 +93,7 @@ fn step(connection: &Connection, plan: &Plan, params: &[Bound]) -> Result<Answer
     let mut statement = connection
         .prepare_cached(&plan.sql)
         .map_err(No::Unprepared)?;
-    let columns: Arc<[String]> = statement
-        .column_names()
-        .into_iter()
-        .map(Into::into)
-        .collect();
+    let columns: Arc<[String]> = statement.column_names().map(Into::into).collect();
     distinct(columns.iter().map(String::as_str)).map_err(No::Failure)?;
     for (at, value) in params.iter().enumerate() {
         // SQLite takes `$1` for a name.
@@ -227,6 +223,6 @@ fn ended(reason: FailureReason) -> Failure {
     Failure::new(reason, message)
 }
 
-fn broken(error: rusqlite::Error) -> Failure {
+fn broken(error: &rusqlite::Error) -> Failure {
     Failure::new(FailureReason::QueryFailed, error.to_string()).executed(Executed::No)
 }

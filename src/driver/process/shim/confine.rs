@@ -1,6 +1,6 @@
 //! What a program is confined to between the shim's fork and its own first instruction.
 
-use std::fs::File;
+use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -18,10 +18,9 @@ use super::super::limits::Limits;
 /// what the system uses: that is all a forked child can hand back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    Cgroup = 1,
-    Limit = 2,
-    Nice = 3,
-    Cpus = 4,
+    Limit = 1,
+    Nice = 2,
+    Cpus = 3,
     /// The program itself.
     Exec = 0,
 }
@@ -36,7 +35,6 @@ impl Step {
     /// What was being done, as in "while it was …"; `None`: the program itself was begun.
     pub(super) fn in_words(self) -> Option<&'static str> {
         match self {
-            Step::Cgroup => Some("moved into its control group"),
             Step::Limit => Some("given its limits"),
             Step::Nice => Some("given its niceness"),
             Step::Cpus => Some("held to its CPUs"),
@@ -48,26 +46,22 @@ impl Step {
     pub(super) fn of(error: &io::Error) -> (Step, i32) {
         let number = error.raw_os_error().unwrap_or_default();
         let step = match number >> STEP_SHIFT {
-            1 => Step::Cgroup,
-            2 => Step::Limit,
-            3 => Step::Nice,
-            4 => Step::Cpus,
+            1 => Step::Limit,
+            2 => Step::Nice,
+            3 => Step::Cpus,
             _ => Step::Exec,
         };
         (step, number & ((1 << STEP_SHIFT) - 1))
     }
 }
 
-/// Has `command` begin with no signal blocked, confined to `limits` and moved into the group whose `cgroup.procs` is given.
-pub(super) fn confine(command: &mut Command, limits: &Limits, cgroup: Option<File>) {
+/// Has `command` begin with no signal blocked and confined to `limits`.
+pub(super) fn confine(command: &mut Command, limits: &Limits) {
     let rlimits = rlimits(limits);
     let nice = limits.nice.map(i32::from);
-    let cpus = limits.cpus.as_deref().map(cpu_set);
+    let cpus = limits.cpus.as_ref().map(cpu_set);
     let enter = move || -> io::Result<()> {
         SigSet::empty().thread_set_mask()?;
-        if let Some(procs) = &cgroup {
-            rustix::io::write(procs, b"0").map_err(|error| Step::Cgroup.failed(error))?;
-        }
         if let Some(least) = nice {
             getpriority_process(None)
                 .and_then(|ours| setpriority_process(None, ours.max(least)))
@@ -115,10 +109,43 @@ fn rlimits(limits: &Limits) -> Vec<(Resource, Rlimit)> {
     .collect()
 }
 
-fn cpu_set(cpus: &[usize]) -> CpuSet {
+fn cpu_set(cpus: &BTreeSet<usize>) -> CpuSet {
     let mut set = CpuSet::new();
     for cpu in cpus {
         set.set(*cpu);
     }
     set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_travels_in_the_number_of_its_error() {
+        for step in [Step::Limit, Step::Nice, Step::Cpus] {
+            let told = Step::of(&step.failed(Errno::PERM));
+            assert_eq!(told, (step, Errno::PERM.raw_os_error()));
+            assert!(step.in_words().is_some());
+        }
+        let error = io::Error::from(Errno::NOENT);
+        assert_eq!(Step::of(&error), (Step::Exec, Errno::NOENT.raw_os_error()));
+    }
+
+    #[test]
+    fn nobody_gets_more_than_the_shim_itself_may_have() {
+        let ours = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+        let wanted = Limits::new().open_files(u64::MAX).cpu_seconds(5);
+        let [(_, cpu), (_, files)] = rlimits(&wanted)[..] else {
+            panic!("two limits")
+        };
+        assert_eq!(
+            files,
+            Rlimit {
+                current: Some(ours),
+                maximum: Some(ours)
+            }
+        );
+        assert_eq!((cpu.current, cpu.maximum), (Some(5), Some(6)));
+    }
 }

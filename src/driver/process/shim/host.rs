@@ -13,10 +13,7 @@ use super::super::cgroup::{Hierarchy, Leaf};
 use super::super::child::{self, Exit, Held, Leash, Loss, Pipes, Usage};
 use super::super::limits::Limits;
 use super::super::{Shim, stdin};
-use super::{KILL, MARK, OWN, Order, Report, TERMINATE, channel};
-
-/// The shim's name for itself, as lists of processes show it.
-const NAME: &str = "watertight-shim";
+use super::{KILL, MARK, OWN, Order, Report, SHIM_NAME, TERMINATE, channel};
 
 /// Starts the shims of one partition.
 #[derive(Clone, Debug)]
@@ -42,14 +39,14 @@ impl ShimStarter {
                 .map_err(|error| format!("shim: `{}`: {error}", file.display()))?,
             Shim::At(file) => {
                 return Err(format!(
-                    "shim: `{}` is no file; give the path of `{NAME}`, or turn the shim off",
+                    "shim: `{}` is no file; give the path of `{SHIM_NAME}`, or turn the shim off",
                     file.display()
                 ));
             }
         };
         Ok(Some(ShimStarter {
             file,
-            cgroups: Hierarchy::find().filter(|_| cgroup),
+            cgroups: if cgroup { Hierarchy::find() } else { None },
         }))
     }
 
@@ -88,7 +85,7 @@ impl ShimStarter {
 
         let mut command = Command::new(&self.file);
         command
-            .arg0(NAME)
+            .arg0(SHIM_NAME)
             .arg(MARK)
             .arg(program.get_program())
             .arg(name);
@@ -161,12 +158,8 @@ impl Leash for Shimmed {
 
     fn finish(mut self: Box<Self>) -> Result<Exit, Loss> {
         self.reaped = true;
-        self.process.wait().map_err(Loss::Lost)?;
-        let message = self
-            .link
-            .as_ref()
-            .map(|link| channel::receive(link))
-            .transpose();
+        let status = self.process.wait().map_err(Loss::Lost)?;
+        let message = self.link.as_ref().map(channel::receive).transpose();
         let message = message
             .ok()
             .flatten()
@@ -192,9 +185,10 @@ impl Leash for Shimmed {
                 held: if in_cgroup { Held::Cgroup } else { Held::Shim },
                 survivors,
             }),
-            Err(_) => Err(Loss::Shim {
-                in_cgroup: self.leaf.is_some(),
-            }),
+            Err(_) => {
+                let in_cgroup = self.leaf.as_ref().is_some_and(Leaf::is_populated);
+                Err(Loss::Shim { status, in_cgroup })
+            }
         }
     }
 }

@@ -26,6 +26,9 @@ use super::limits::Limits;
 
 pub(super) use self::host::ShimStarter;
 
+/// The shim's name for itself, as lists of processes show it.
+pub(super) const SHIM_NAME: &str = "watertight-shim";
+
 /// The first argument of a process that is to be a shim; the program's file, its name for itself
 /// and its arguments follow.
 const MARK: &str = "--watertight-shim";
@@ -67,10 +70,10 @@ enum Report {
 /// in every shim, too: the program's own arguments mean nothing there.
 ///
 /// ```
-/// fn main() {
-///     watertight::driver::process::shim_main();
-///     // The rest of the program.
-/// }
+/// # fn agent() {}
+/// // First thing in `main`:
+/// watertight::driver::process::shim_main();
+/// agent();
 /// ```
 pub fn shim_main() {
     let mut args = std::env::args_os().skip(1);

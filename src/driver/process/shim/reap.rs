@@ -101,7 +101,7 @@ impl Reaper {
             }
             let left = until - clock.now();
             if left.is_zero() {
-                return children.len();
+                return children.len().max(1);
             }
             self.wait_for(None, Some(left.min(LOOK_AGAIN)));
             while self.signals.next().is_some() {}

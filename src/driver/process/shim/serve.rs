@@ -1,7 +1,6 @@
 //! The shim's own life, from its order to its report.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -17,6 +16,7 @@ use super::confine::{Step, confine};
 use super::reap::{self, Reaper};
 use super::{Order, Report, channel};
 use crate::driver::process::cgroup;
+use crate::driver::process::limits::Limits;
 
 /// The program to begin: its file, its name for itself, its arguments.
 struct Program {
@@ -61,15 +61,21 @@ fn order() -> io::Result<(Order, Option<OwnedFd>)> {
 fn attend(program: &Program, order: &Order, given: Option<OwnedFd>) -> io::Result<Report> {
     set_child_subreaper(Some(getpid()))?;
     let signals = reap::signals()?;
-    let (main, in_cgroup) = begin(program, order, given)?;
+    let cgroup = order.cgroup.as_deref().map(Path::new);
+    let inside = cgroup.is_some_and(|group| cgroup::enter(group).is_ok());
+    let begun = begin(program, &order.limits, given);
+    // Having left it, the shim may have the kernel kill everybody in it.
+    let group = cgroup.filter(|group| inside && cgroup::leave(group).is_ok());
+    let main = begun?;
 
     // From here on nothing may fail: somebody has been begun.
     let mut reaper = Reaper::new(signals, main);
     reaper.attend(stdin());
-    let survivors = reaper.end_all(order.cgroup.as_deref().filter(|_| in_cgroup).map(Path::new));
-    if let Some(path) = &order.cgroup {
-        cgroup::remove(Path::new(path));
+    let survivors = reaper.end_all(group);
+    if let Some(group) = group {
+        cgroup::remove(group);
     }
+    let in_cgroup = group.is_some();
     let (cpu_us, peak_memory_kib) = usage_of_all();
     Ok(Report::Ended {
         status: reaper.status(),
@@ -92,30 +98,13 @@ fn usage_of_all() -> (u64, u64) {
     )
 }
 
-/// Begins the program, in its control group if it has one that it may be moved into.
-fn begin(program: &Program, order: &Order, given: Option<OwnedFd>) -> io::Result<(Pid, bool)> {
-    let procs = order
-        .cgroup
-        .as_deref()
-        .map(|path| Path::new(path).join("cgroup.procs"));
-    let procs = procs.and_then(|path| File::options().write(true).open(path).ok());
-    let spawn = |procs: Option<File>| {
-        let mut command = Command::new(&program.file);
-        command
-            .arg0(&program.name)
-            .args(&program.args)
-            .process_group(0);
-        command.stdin(match &given {
-            Some(file) => Stdio::from(file.try_clone()?),
-            None => Stdio::null(),
-        });
-        confine(&mut command, &order.limits, procs);
-        command.spawn().map(|child| Pid::from_child(&child))
-    };
-    let in_cgroup = procs.is_some();
-    match spawn(procs) {
-        Ok(main) => Ok((main, in_cgroup)),
-        Err(error) if Step::of(&error).0 == Step::Cgroup => Ok((spawn(None)?, false)),
-        Err(error) => Err(error),
-    }
+fn begin(program: &Program, limits: &Limits, given: Option<OwnedFd>) -> io::Result<Pid> {
+    let mut command = Command::new(&program.file);
+    command
+        .arg0(&program.name)
+        .args(&program.args)
+        .process_group(0);
+    command.stdin(given.map_or_else(Stdio::null, Stdio::from));
+    confine(&mut command, limits);
+    Ok(Pid::from_child(&command.spawn()?))
 }

@@ -1,0 +1,99 @@
+//! `[tool.…]`: which partition a tool belongs to, and the keys that its driver knows.
+
+use std::sync::Arc;
+
+use super::Draft;
+use super::driver::{self, Context};
+use super::fault::Faults;
+use super::raw::{Table, nearest};
+
+/// A tool that has been read.
+pub(super) struct Read<'t> {
+    pub(super) name: Arc<str>,
+    pub(super) table: Table<'t>,
+    /// Whether no fault was found so far.
+    pub(super) sound: bool,
+}
+
+/// Reads all tools into the drafts of their partitions.
+pub(super) fn read<'t>(
+    root: &mut Table<'t>,
+    drafts: &mut [Draft<'t>],
+    context: &Context<'_>,
+    faults: &mut Faults<'_>,
+) {
+    for (name, node) in root.entries("tool", faults).unwrap_or_default() {
+        if let Some(table) = node.table(faults) {
+            read_one(&name, table, drafts, context, faults);
+        }
+    }
+}
+
+fn read_one<'t>(
+    name: &str,
+    mut table: Table<'t>,
+    drafts: &mut [Draft<'t>],
+    context: &Context<'_>,
+    faults: &mut Faults<'_>,
+) {
+    let before = faults.len();
+    check_name(name, &table, faults);
+    let Some(draft) = partition_of(&mut table, drafts, faults) else {
+        return;
+    };
+    let Some(driver) = &mut draft.section.driver else {
+        if !draft.broken {
+            let rule = format!("partition `{}` has no driver", draft.section.spec.name());
+            let fix = "add its http, sql or process table";
+            faults.add(&table.place_of("partition"), rule, fix);
+        }
+        return;
+    };
+    let name: Arc<str> = name.into();
+    driver::foreign_keys(driver.kind(), &mut table, faults);
+    if faults.len() == before {
+        driver.read_tool(&name, &mut table, context, faults);
+        table.finish(faults);
+    }
+    draft.section.tools.push(Arc::clone(&name));
+    draft.tools.push(Read {
+        name,
+        table,
+        sound: faults.len() == before,
+    });
+}
+
+/// The draft of the partition that the tool names.
+fn partition_of<'d, 't>(
+    table: &mut Table<'_>,
+    drafts: &'d mut [Draft<'t>],
+    faults: &mut Faults<'_>,
+) -> Option<&'d mut Draft<'t>> {
+    let fix = "name one of the file's partitions, as in partition = \"search\"";
+    let named = table.require::<String>("partition", fix, faults)?;
+    let names: Vec<_> = drafts
+        .iter()
+        .map(|draft| draft.section.spec.name())
+        .collect();
+    let Some(at) = names.iter().position(|name| *name == named.value) else {
+        let fix = match nearest(&named.value, &names) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => format!("add `[partition.{}]`, or correct the name", named.value),
+        };
+        faults.add(&named.place, "is no partition of this file", fix);
+        return None;
+    };
+    drafts.get_mut(at)
+}
+
+fn check_name(name: &str, table: &Table<'_>, faults: &mut Faults<'_>) {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if !(1..=64).contains(&name.len()) || !name.chars().all(plain) {
+        let rule = "must be named with 1 to 64 letters, digits, `_`, `-` or `.`";
+        faults.add(
+            &table.place,
+            rule,
+            "name it as a model would call it, such as `read_ticket`",
+        );
+    }
+}

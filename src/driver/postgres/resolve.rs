@@ -1,0 +1,175 @@
+//! Host names to addresses, within the limit of the call that asks.
+
+use std::io;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crossbeam_channel::bounded;
+use scheduled_thread_pool::ScheduledThreadPool;
+
+use super::error::ended;
+use crate::call::Run;
+use crate::outcome::{Executed, Failure, FailureReason};
+
+/// Asks the system's resolver on the pool's housekeeping thread, since it cannot be interrupted.
+pub(super) struct Resolver {
+    housekeeping: Arc<ScheduledThreadPool>,
+    /// Questions that were asked and not answered, those that nobody waits for any more included.
+    open: Arc<AtomicUsize>,
+    open_max: usize,
+    lookup: fn(&str) -> io::Result<Vec<IpAddr>>,
+}
+
+impl Resolver {
+    /// A resolver that takes `open_max` questions at once.
+    pub(super) fn new(housekeeping: &Arc<ScheduledThreadPool>, open_max: usize) -> Resolver {
+        let lookup = |host: &str| {
+            Ok((host, 0)
+                .to_socket_addrs()?
+                .map(|found| found.ip())
+                .collect())
+        };
+        Resolver {
+            housekeeping: Arc::clone(housekeeping),
+            open: Arc::default(),
+            open_max,
+            lookup,
+        }
+    }
+
+    /// The addresses of `host`. Blocks at most until the run's limit or its cancel.
+    pub(super) fn addresses(&self, host: &str, run: &Run) -> Result<Vec<IpAddr>, Failure> {
+        if let Ok(address) = host.parse() {
+            return Ok(vec![address]);
+        }
+        let claim = Claim::take(&self.open, self.open_max)
+            .ok_or_else(|| unresolved(host, "the resolver does not answer"))?;
+        let (send, answer) = bounded(2);
+        let cancelled = send.clone();
+        let _hook = run
+            .cancel_token()
+            .on_cancel(move || drop(cancelled.try_send(None)));
+        let (asker, lookup, name) = (Arc::new(()), self.lookup, host.to_owned());
+        let asked = Arc::downgrade(&asker);
+        self.housekeeping.execute(move || {
+            // A question that was given up while it waited is not asked.
+            let found = asked.upgrade().map(|_| lookup(&name));
+            // Before the answer: the asker may ask again at once.
+            drop(claim);
+            if found.is_some() {
+                let _ = send.try_send(found);
+            }
+        });
+        match answer.recv_timeout(run.remaining()) {
+            Ok(Some(Ok(addresses))) if !addresses.is_empty() => Ok(addresses),
+            Ok(Some(Ok(_))) => Err(unresolved(host, "there is no address")),
+            Ok(Some(Err(error))) => Err(unresolved(host, &error.to_string())),
+            Ok(None) => Err(ended(FailureReason::Cancelled).executed(Executed::No)),
+            Err(_) => Err(ended(FailureReason::Limit).executed(Executed::No)),
+        }
+    }
+}
+
+fn unresolved(host: &str, why: &str) -> Failure {
+    let message = format!("the host `{host}` was not found: {why}");
+    Failure::new(FailureReason::Connect, message).executed(Executed::No)
+}
+
+/// One open question.
+struct Claim(Arc<AtomicUsize>);
+
+impl Claim {
+    fn take(open: &Arc<AtomicUsize>, max: usize) -> Option<Claim> {
+        let claim = Claim(Arc::clone(open));
+        (open.fetch_add(1, Ordering::SeqCst) < max).then_some(claim)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::CancelToken;
+    use std::sync::{Condvar, Mutex};
+    use std::time::{Duration, Instant};
+
+    static OPEN: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+
+    fn hangs(_: &str) -> io::Result<Vec<IpAddr>> {
+        let released = OPEN.0.lock().unwrap();
+        drop(OPEN.1.wait_while(released, |released| !*released).unwrap());
+        Ok(vec![IpAddr::from([127, 0, 0, 1])])
+    }
+
+    #[test]
+    fn a_resolver_that_hangs_costs_each_call_its_limit_and_no_more() {
+        let pool = ScheduledThreadPool::builder().num_threads(1).build();
+        let mut resolver = Resolver::new(&Arc::new(pool), 3);
+        resolver.lookup = hangs;
+        let ask = |limit: u64, token: &CancelToken| {
+            let run = Run::detached(Duration::from_millis(limit), token.clone());
+            resolver.addresses("db.example", &run)
+        };
+        let started = Instant::now();
+        assert_eq!(
+            ask(20, &CancelToken::new()).unwrap_err().reason,
+            FailureReason::Limit
+        );
+        let cancelled = CancelToken::new();
+        cancelled.cancel();
+        assert_eq!(
+            ask(60_000, &cancelled).unwrap_err().reason,
+            FailureReason::Cancelled
+        );
+        assert_eq!(
+            ask(20, &CancelToken::new()).unwrap_err().reason,
+            FailureReason::Limit
+        );
+        let full = ask(60_000, &CancelToken::new()).unwrap_err();
+        assert_eq!(
+            (full.reason, full.executed),
+            (FailureReason::Connect, Executed::No)
+        );
+        assert!(started.elapsed() < Duration::from_secs(10));
+
+        let literal = resolver.addresses("::1", &Run::detached(Duration::ZERO, cancelled));
+        assert_eq!(literal.unwrap(), [IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])]);
+
+        *OPEN.0.lock().unwrap() = true;
+        OPEN.1.notify_all();
+        let mut found = ask(60_000, &CancelToken::new());
+        while found.is_err() && started.elapsed() < Duration::from_secs(30) {
+            found = ask(60_000, &CancelToken::new());
+        }
+        assert_eq!(
+            found.unwrap(),
+            [IpAddr::from([127, 0, 0, 1])],
+            "it works again"
+        );
+    }
+
+    #[test]
+    fn names_are_looked_up() {
+        let pool = Arc::new(ScheduledThreadPool::builder().num_threads(1).build());
+        let resolver = Resolver::new(&pool, 1);
+        let run = Run::detached(Duration::from_secs(30), CancelToken::new());
+        assert!(
+            resolver
+                .addresses("localhost", &run)
+                .unwrap()
+                .iter()
+                .any(IpAddr::is_loopback)
+        );
+        let failure = resolver.addresses("no such host", &run).unwrap_err();
+        assert_eq!(
+            (failure.reason, failure.executed),
+            (FailureReason::Connect, Executed::No)
+        );
+    }
+}

@@ -1,0 +1,21 @@
+//! The runtime's contract: the outcome table, then every kind of fault that must stay behind a
+//! wall.
+
+mod bursts;
+mod cancel_hooks;
+mod destructors;
+mod knobs;
+mod outcome_table;
+mod overdue;
+mod permits;
+mod reentrancy;
+mod shutdown;
+mod slots;
+#[cfg(feature = "tracing")]
+mod spans;
+mod stress;
+mod support;
+mod tickets;
+#[cfg(feature = "json")]
+mod tools;
+mod turns;
