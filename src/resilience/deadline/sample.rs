@@ -38,17 +38,27 @@ impl Default for Sample {
 }
 
 impl Sample {
-    /// Adds a run that took `ran` and ended at `now`.
+    /// Adds a run that took `ran` and ended at `now`; if there is no room, the oldest one leaves.
     pub(super) fn add(&mut self, now: Time, ran: Duration) {
-        if self.len == RUNS_MAX {
-            self.forget_oldest();
-        }
         let nanos = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
-        self.runs[(self.oldest + self.len) % RUNS_MAX] = Entry { at: now, nanos };
-        let at = self.sorted[..self.len].partition_point(|known| *known < nanos);
-        self.sorted.copy_within(at..self.len, at + 1);
-        self.sorted[at] = nanos;
-        self.len += 1;
+        let at = self.rank(nanos);
+        let free = if self.len == RUNS_MAX {
+            let oldest = self.rank(self.runs[self.oldest].nanos);
+            self.oldest = (self.oldest + 1) % RUNS_MAX;
+            oldest
+        } else {
+            self.len += 1;
+            self.len - 1
+        };
+        self.runs[(self.oldest + self.len - 1) % RUNS_MAX] = Entry { at: now, nanos };
+        // Those between the place that comes free and the new one's move by one.
+        if free < at {
+            self.sorted.copy_within(free + 1..at, free);
+            self.sorted[at - 1] = nanos;
+        } else {
+            self.sorted.copy_within(at..free, at + 1);
+            self.sorted[at] = nanos;
+        }
     }
 
     /// The median of the runs that are recent at `now`; none if they are too few.
@@ -61,10 +71,14 @@ impl Sample {
     }
 
     fn forget_oldest(&mut self) {
-        let nanos = self.runs[self.oldest].nanos;
-        let at = self.sorted[..self.len].partition_point(|known| *known < nanos);
+        let at = self.rank(self.runs[self.oldest].nanos);
         self.sorted.copy_within(at + 1..self.len, at);
         self.oldest = (self.oldest + 1) % RUNS_MAX;
         self.len -= 1;
+    }
+
+    /// How many runs were shorter.
+    fn rank(&self, nanos: u64) -> usize {
+        self.sorted[..self.len].partition_point(|known| *known < nanos)
     }
 }
