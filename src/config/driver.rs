@@ -167,7 +167,7 @@ pub(super) fn read<'t>(
         }
     }
     let (kind, mut driver) = found?;
-    let plan = match kind {
+    let plan: Option<Box<dyn Driver>> = match kind {
         #[cfg(feature = "http")]
         "http" => super::http::read(&mut driver, context, faults),
         #[cfg(any(feature = "postgres", feature = "sqlite"))]
@@ -178,7 +178,8 @@ pub(super) fn read<'t>(
             let rule = "has no driver in this build";
             let fix = format!("build with the feature for it, such as `{kind}`");
             faults.add(&driver.place, rule, fix);
-            return None;
+            driver.skip();
+            None
         }
     };
     driver.finish(faults);

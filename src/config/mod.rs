@@ -40,6 +40,20 @@
 //!
 //! Whatever is wrong is told at once, each fault with its place, and nothing is started then.
 
+#![cfg_attr(
+    not(all(
+        feature = "http",
+        feature = "postgres",
+        feature = "sqlite",
+        feature = "process"
+    )),
+    allow(
+        dead_code,
+        unused_variables,
+        reason = "each driver reads with a part of it"
+    )
+)]
+
 mod args;
 mod driver;
 mod env;

@@ -181,6 +181,11 @@ impl<'t> Table<'t> {
         self.nodes.iter().any(|node| node.name == key)
     }
 
+    /// What is left is nobody's business.
+    pub(super) fn skip(&mut self) {
+        self.nodes.clear();
+    }
+
     /// Nobody asks any more: what is left is unknown.
     pub(super) fn finish(&mut self, faults: &mut Faults<'_>) {
         for node in self.nodes.drain(..) {

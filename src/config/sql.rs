@@ -1,6 +1,5 @@
 //! `[partition.….sql]` and its tools.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use super::args::Declared;
@@ -153,7 +152,7 @@ impl Driver for SqlPlan {
             #[cfg(feature = "sqlite")]
             Database::Sqlite {
                 file: Some(file), ..
-            } if !Path::new(file).exists() => vec![format!(
+            } if !std::path::Path::new(file).exists() => vec![format!(
                 "there is no file `{file}`: its tools fail until there is one, or set create = true"
             )],
             _ => Vec::new(),
