@@ -85,8 +85,8 @@ fn a_call_that_is_over_does_not_begin() {
             FailureReason::Limit,
         ),
     ] {
-        let body = |_: &_| -> Result<(), Failure> { panic!("it ran") };
-        let failure = pool("sums").run(&run, body).expect_err("it is over");
+        let result: Result<(), Failure> = pool("sums").run(&run, |_| panic!("it ran"));
+        let failure = result.expect_err("it is over");
         assert_eq!((failure.reason, failure.executed), (reason, Executed::No));
     }
 }
