@@ -1,25 +1,24 @@
-//! Drivers that work in process, HTTP, and a driver that breaks every promise.
+//! Drivers that work in process, and HTTP.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use watertight::call::{CancelToken, Run, Terms};
+use watertight::call::{Run, Terms};
 use watertight::driver::compute::Compute;
 use watertight::driver::http::{Http, Request};
 use watertight::outcome::{Executed, Failure, FailureReason, Outcome};
 use watertight::testing::{Behaviour, Vendor};
 use watertight::{PartitionSpec, Runtime, Ticket};
 
-use crate::suite::{Driver, HOME, PROPERTIES, Work, alone, broken, hold};
+use crate::suite::{Driver, HOME, Work, alone, hold};
 
 /// How many bodies run, which is all there is to see of work in process.
 #[derive(Clone, Default)]
-struct Running(Arc<AtomicUsize>);
+pub(crate) struct Running(Arc<AtomicUsize>);
 
 impl Running {
-    fn begin(&self) -> impl Drop + use<> {
+    pub(crate) fn begin(&self) -> impl Drop + use<> {
         struct Begun(Arc<AtomicUsize>);
         impl Drop for Begun {
             fn drop(&mut self) {
@@ -30,7 +29,7 @@ impl Running {
         Begun(Arc::clone(&self.0))
     }
 
-    fn work(&self) -> Work {
+    pub(crate) fn work(&self) -> Work {
         match self.0.load(Ordering::SeqCst) {
             0 => Work::None,
             _ => Work::Full,
@@ -40,7 +39,7 @@ impl Running {
 
 /// A closure that waits for its cancel, as one with a socket of its own would.
 #[derive(Default)]
-struct Function(Running);
+pub(crate) struct Function(Running);
 
 impl Driver for Function {
     fn open(&self, spec: PartitionSpec) -> Runtime {
@@ -149,54 +148,4 @@ fn http() {
     let vendor = Vendor::start().expect("a loopback port");
     vendor.set_path("/hang", Behaviour::Hang);
     hold(&Hypertext(vendor));
-}
-
-/// Never looks at its limit or its cancel, and its slot is not free before it is released.
-struct Stubborn {
-    running: Running,
-    released: CancelToken,
-}
-
-impl Driver for Stubborn {
-    fn open(&self, spec: PartitionSpec) -> Runtime {
-        Function::default().open(spec)
-    }
-
-    fn hang(&self, runtime: &Runtime, terms: Terms) -> Ticket<Value> {
-        let (running, released) = (self.running.clone(), self.released.clone());
-        let home = runtime.partition(HOME).expect("it was just built");
-        home.submit_with(terms, move |_: &Run| {
-            let _running = running.begin();
-            released.wait(Duration::from_secs(600));
-            Ok(json!(null))
-        })
-    }
-
-    fn quick(&self, runtime: &Runtime) -> Outcome<Value> {
-        Function::default().quick(runtime)
-    }
-
-    fn work(&self) -> Work {
-        self.running.work()
-    }
-
-    fn fence(&self) -> Duration {
-        Duration::from_millis(500)
-    }
-}
-
-#[test]
-fn the_checks_can_fail() {
-    let _alone = alone();
-    let stubborn = Stubborn {
-        running: Running::default(),
-        released: CancelToken::new(),
-    };
-    let broken: Vec<_> = broken(&stubborn)
-        .into_iter()
-        .map(|(name, _)| name)
-        .collect();
-    stubborn.released.cancel();
-    let all: Vec<_> = PROPERTIES.iter().map(|(name, _)| *name).collect();
-    assert_eq!(broken, all);
 }

@@ -10,6 +10,7 @@
     target_os = "linux"
 ))]
 
+mod broken;
 mod checks;
 mod drivers;
 mod process;
