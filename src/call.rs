@@ -96,7 +96,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run outside a partition, for tests of drivers: `limit` from now on the system's clock.
+    /// A run on the caller's own thread, for work under a [`Permit`](crate::Permit) and for tests of
+    /// drivers: `limit` from now on the system's clock.
     pub fn detached(limit: Duration, cancel: CancelToken) -> Run {
         let clock = Clock::system();
         let limit_at = clock.now() + limit;

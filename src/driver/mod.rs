@@ -15,8 +15,33 @@
 //! - **It returns when the last byte has landed.** Decoding is left in [`Response`], for the
 //!   caller's thread, when the slot is free again.
 //! - **Failures say whether anything was executed**, and never carry a credential.
+//!
+//! A function is a driver, too: the closure given to [`Partition::call`](crate::Partition::call),
+//! which ends its own work by [`Run::remaining`] and [`Run::cancel_token`].
+//!
+//! # Who keeps which promise
+//!
+//! Run limit, deadline, [`Ticket::cancel`](crate::Ticket::cancel), a dropped ticket and shutdown all
+//! reach the work by the same limit and the same token. The test `driver_contract` holds each
+//! property against each driver.
+//!
+//! | driver | the work ends | the backend's work ends | serves the next call | grows over rounds |
+//! | --- | --- | --- | --- | --- |
+//! | function | when the closure looks | there is none | at once | nothing in 1,000 |
+//! | compute | before the next chunk, or when it looks | there is none | at once | nothing in 1,000 |
+//! | HTTP | whatever it waits for | the backend sees its connection closed; whether it stops is its own affair | on a new connection | nothing in 1,000 |
+//! | PostgreSQL | whatever it waits for, over TCP and on Linux | by a cancel, or 0.5 s after its client is gone | on a new connection | nothing in 200 |
+//! | SQLite | between two steps of its engine | with the call; it has changed nothing | on the same connection | nothing in 1,000 |
+//! | process, with a shim | at once, after a grace on cancel | the whole tree, whatever it did | with a new child | nothing in 200 |
+//! | process, without | the same | its process group; who has left that gets away, and the outcome says so | the same | nothing in 200 |
+//!
+//! What nobody can end keeps its slot, and the partition counts it as overdue: a function or a chunk
+//! that does not look, a file system that does not answer under SQLite, a PostgreSQL server that does
+//! not answer over a Unix socket or elsewhere than on Linux, a child that the kernel does not let go.
 
 pub mod args;
+#[cfg(feature = "compute")]
+pub mod compute;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "postgres")]

@@ -30,35 +30,46 @@
 //!
 //! # Streams
 //!
-//! [`Client::streaming`] makes tools whose answer is read while it comes:
+//! [`Client::streaming`] makes tools whose answer is read while it comes, on the caller's thread. A
+//! [`Permit`](crate::Permit) taken before and dropped after the [`Stream`] holds a slot for as long
+//! as it is read; a full partition refuses the permit, and nothing is sent:
 //!
 //! ```no_run
 //! use serde_json::json;
 //! use watertight::call::{CancelToken, Run};
+//! use watertight::driver::Args;
 //! use watertight::driver::http::{Events, Http, Request, StreamLimits};
-//! # use watertight::driver::{Args, Sizing};
-//! # use watertight::outcome::Failure;
+//! use watertight::{PartitionSpec, Runtime};
+//!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let sizing = Sizing {
-//! #     partition: "model".into(), connections: 4, run_limit: std::time::Duration::from_secs(60),
-//! # };
-//! # let args = Args::new();
-//! # let run = Run::detached(sizing.run_limit, CancelToken::new());
-//!
-//! let model = Http::new("https://model.example").open(&sizing)?;
+//! let spec = PartitionSpec::new("model").slots(4);
+//! let client = Http::new("https://model.example").open(&spec.sizing())?;
 //! let ask = Request::post("/v1/messages").body(json!({"prompt": "{prompt}", "stream": true}));
-//! let ask = model.streaming(ask, StreamLimits::default())?;
+//! let ask = client.streaming(ask, StreamLimits::default())?;
+//! let runtime = Runtime::builder().partition(spec).build()?;
+//! let model = runtime.partition("model").expect("it was just built");
+//! # let args = Args::new();
 //!
-//! let stream = ask.prepare(&args).and_then(|opening| opening.open(&run));
-//! for event in Events::new(stream.map_err(|failure| failure.message)?) {
-//!     match event {
-//!         Ok(event) => println!("{}", event.data),
-//!         Err(failure) => println!("ended: {}", failure.message),
+//! match model.permit() {
+//!     Err(busy) => println!("{busy:?}"),
+//!     Ok(permit) => {
+//!         let run = Run::detached(permit.limit(), CancelToken::new());
+//!         let stream = ask.prepare(&args).and_then(|opening| opening.open(&run));
+//!         for event in Events::new(stream.map_err(|failure| failure.message)?) {
+//!             match event {
+//!                 Ok(event) => println!("{}", event.data),
+//!                 Err(failure) => println!("ended: {}", failure.message),
+//!             }
+//!         }
 //!     }
 //! }
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! The stream ends at the permit's limit and by its [`StreamLimits`]. A shutdown of the runtime does
+//! not end it, as nothing ends the work of a permit but its own thread: keep a clone of the token
+//! and cancel that.
 //!
 //! # Outcomes
 //!
