@@ -30,6 +30,7 @@ mod stream;
 
 pub use outcome::{BySide, Gate, Outcome, Request, Side, State, Tallies, Tally, Tick};
 pub use run::{LAST_ARRIVALS, LAST_TICK, run};
+#[cfg(feature = "cli")]
 pub(crate) use scenario::Given;
 pub use scenario::{Scenario, ScenarioError};
 pub use stream::{Batch, run_all};
