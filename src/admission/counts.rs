@@ -156,6 +156,10 @@ mod tests {
         closes_after(|scheduler| scheduler.slots.free_count += 1);
         closes_after(|scheduler| scheduler.slots.borrowed += 1);
         closes_after(|scheduler| scheduler.slots.replaced += 1);
+        closes_after(|scheduler| {
+            scheduler.finish(Time::ZERO, crate::admission::SlotId(0));
+            scheduler.slots.overdue += 1;
+        });
     }
 
     #[test]

@@ -8,16 +8,32 @@ use std::collections::{BTreeSet, VecDeque};
 /// to the first in line: no partition ever waits beside a free slot. A partition is in line at
 /// most once and gets one slot each time, so that partitions take turns. Every step is O(log n).
 ///
+/// Whoever changes a partition ends with [`dispatch`](super::Scheduler::dispatch), gives back what
+/// was [returned](super::Effects::returned), and takes as long as the partition [wants
+/// more](super::Scheduler::wants_reserve). Whoever releases a slot owes a
+/// [grant](super::Scheduler::grant_reserve) to the partition that comes next.
+///
 /// ```
-/// use watertight::admission::Reserve;
+/// use watertight::admission::{Effects, Offer, Policy, Reserve, Scheduler};
+/// use watertight::time::Time;
 ///
 /// let (search, tickets) = (0, 1);
 /// let mut reserve = Reserve::new(1);
-/// assert!(reserve.take_or_register(search));
-/// assert!(!reserve.take_or_register(tickets));
-/// assert_eq!(reserve.release(), Some(tickets));
-/// assert_eq!(reserve.release(), None);
-/// assert_eq!(reserve.free(), 1);
+/// assert!(reserve.take_or_register(tickets), "it is free");
+///
+/// let now = Time::ZERO;
+/// let mut effects = Effects::default();
+/// let policy = Policy { reserve_max: 1, ..Policy::new(1) };
+/// let mut scheduler = Scheduler::new(policy)?;
+/// let _starts = scheduler.offer(now, Offer::new("first"), &mut effects);
+/// let _waits = scheduler.offer(now, Offer::new("second"), &mut effects);
+/// scheduler.dispatch(now, &mut effects);
+/// assert!(scheduler.wants_reserve() && !reserve.take_or_register(search));
+///
+/// assert_eq!(reserve.release(), Some(search), "tickets gives it back, and search is next");
+/// scheduler.grant_reserve(now, &mut effects);
+/// assert_eq!(effects.started[0].payload, "second");
+/// # Ok::<(), watertight::admission::PolicyError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Reserve {

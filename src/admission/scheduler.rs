@@ -12,11 +12,14 @@ use super::waiting::{Waiter, WaiterId, WaitingRoom};
 use crate::outcome::TimeoutClock;
 use crate::time::Time;
 
-/// Decides for one partition who starts, waits or is turned away. Every step is O(log n) in
-/// tenants and waiters.
+/// Decides for one partition who starts, waits or is turned away.
 ///
 /// `offer`, `finish`, `withdraw`, `drain` and `close` never start a waiter; [`Scheduler::dispatch`]
 /// does, and is called last whenever something changed.
+///
+/// Every step is O(log n) in tenants and waiters for each waiter that it starts or turns away, and
+/// looks at one bit a slot at most; only where calls fall due, and for a hint, at every slot.
+/// Memory is bounded by slots and queue, and a crowd that has left leaves none behind.
 ///
 /// ```
 /// use watertight::admission::{Decision, Effects, Offer, Policy, Scheduler};
