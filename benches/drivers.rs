@@ -52,13 +52,7 @@ fn main() {
     hold &= measure("SELECT / r2d2", &tool, 500, bare_select(&cluster), true);
     let tool = process(Shim::Off);
     hold &= measure("child / std", &tool, 40, bare_child, true);
-    measure(
-        "child with a shim / std",
-        &process(shim),
-        40,
-        bare_child,
-        false,
-    );
+    measure("child with a shim / std", &process(shim), 40, bare_child, false);
     assert!(hold, "a bound is broken");
 }
 
@@ -107,9 +101,8 @@ fn bare_select(cluster: &Cluster) -> impl FnMut() + use<> {
     let mut config: postgres::Config = cluster.url().parse().expect("a URL");
     config.connect_timeout(CONNECT);
     let millis = LIMIT.as_millis();
-    config.options(&format!(
-        "-c statement_timeout={millis} -c client_connection_check_interval=500"
-    ));
+    config
+        .options(&format!("-c statement_timeout={millis} -c client_connection_check_interval=500"));
     let pool = r2d2::Pool::builder()
         .max_size(1)
         .test_on_check_out(false)

@@ -47,17 +47,12 @@ fn fast_tool(name: &str, spec: &PartitionSpec, vendor: &Vendor, url: &str) -> Ar
     let sizing = spec.sizing();
     match name {
         "sqlite" => {
-            Sqlite::new("sqlite::memory:")
-                .open(&sizing)
-                .expect("memory")
-                .tool(Query::new(SQL))
+            { Sqlite::new("sqlite::memory:").open(&sizing).expect("memory").tool(Query::new(SQL)) }
+                .expect("a query")
         }
-        .expect("a query"),
-        "postgresql" => Postgres::new(url)
-            .open(&sizing)
-            .expect("a url")
-            .tool(Query::new(SQL))
-            .expect("a query"),
+        "postgresql" => {
+            Postgres::new(url).open(&sizing).expect("a url").tool(Query::new(SQL)).expect("a query")
+        }
         _ => Http::new(vendor.url())
             .open(&sizing)
             .expect("a url")
@@ -74,23 +69,13 @@ fn harness(
 ) -> Runtime {
     let slow_home = if walls { "slow" } else { "fast" };
     let slots = if walls { SLOTS } else { 2 * SLOTS };
-    let spec = PartitionSpec::new("fast")
-        .slots(slots)
-        .max_wait(Duration::from_secs(60));
+    let spec = PartitionSpec::new("fast").slots(slots).max_wait(Duration::from_secs(60));
     let slow_spec = PartitionSpec::new("slow").slots(SLOTS);
-    let slow_sizing = if walls {
-        slow_spec.sizing()
-    } else {
-        spec.sizing()
-    };
+    let slow_sizing = if walls { slow_spec.sizing() } else { spec.sizing() };
     let http = Http::new(vendor.url()).open(&slow_sizing).expect("a url");
     Runtime::builder()
         .tool("fast", "fast", fast(&spec))
-        .tool(
-            "slow",
-            slow_home,
-            http.tool(Request::get("/slow")).expect("a request"),
-        )
+        .tool("slow", slow_home, http.tool(Request::get("/slow")).expect("a request"))
         .partition(spec)
         .partition(slow_spec)
         .build()
@@ -113,15 +98,10 @@ fn measure(name: &str, fast: &dyn Fn(&PartitionSpec) -> Arc<dyn Tool>, vendor: &
             last.1
         },
     );
-    println!(
-        "{name}: p99 of the last block alone {:.1} us, beside it {:.1} us",
-        last.0, last.1
-    );
+    println!("{name}: p99 of the last block alone {:.1} us, beside it {:.1} us", last.0, last.1);
     let noise = median(&comparison.noise);
-    let holds = comparison.report(
-        &format!("{name}: p99 beside a hung neighbour / alone"),
-        1.25 * noise,
-    );
+    let holds =
+        comparison.report(&format!("{name}: p99 beside a hung neighbour / alone"), 1.25 * noise);
 
     let shared = shared_pool(fast, vendor);
     let ratio = shared / last.0;
@@ -131,13 +111,8 @@ fn measure(name: &str, fast: &dyn Fn(&PartitionSpec) -> Arc<dyn Tool>, vendor: &
 
 /// Fills the slow partition of `runtime` with calls that hang.
 fn saturate(runtime: &Runtime, vendor: &Vendor) -> Vec<Ticket<Value>> {
-    let tickets = (0..SLOTS)
-        .map(|_| runtime.submit(ToolCall::new("slow")))
-        .collect();
-    assert!(
-        vendor.wait_in_flight(SLOTS as usize, Duration::from_secs(10)),
-        "the calls hang"
-    );
+    let tickets = (0..SLOTS).map(|_| runtime.submit(ToolCall::new("slow"))).collect();
+    assert!(vendor.wait_in_flight(SLOTS as usize, Duration::from_secs(10)), "the calls hang");
     tickets
 }
 
@@ -159,9 +134,7 @@ fn shared_pool(fast: &dyn Fn(&PartitionSpec) -> Arc<dyn Tool>, vendor: &Vendor) 
     let runtime = harness(fast, vendor, false);
     let mut latency = Latency::new();
     for _ in 0..SHARED_CALLS / 10 {
-        let slow: Vec<_> = (0..2 * SLOTS)
-            .map(|_| runtime.submit(ToolCall::new("slow")))
-            .collect();
+        let slow: Vec<_> = (0..2 * SLOTS).map(|_| runtime.submit(ToolCall::new("slow"))).collect();
         for _ in 0..10 {
             let start = Instant::now();
             let _ = runtime.call(ToolCall::new("fast"));

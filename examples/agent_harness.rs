@@ -24,10 +24,7 @@ const ATTEMPTS_MAX: u32 = 4;
 fn main() -> Result<(), Box<dyn Error>> {
     // A vendor that takes 300 ms, behind a partition of two slots.
     let vendor = Vendor::start()?;
-    vendor.set(Behaviour::Delay(
-        Duration::from_millis(300),
-        Reply::json(r#"{"hits": 3}"#),
-    ));
+    vendor.set(Behaviour::Delay(Duration::from_millis(300), Reply::json(r#"{"hits": 3}"#)));
     let runtime = harness(&vendor)?;
 
     let search = |q: &str| ToolCall::new("search_docs").arg("q", q);

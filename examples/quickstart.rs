@@ -8,17 +8,11 @@ use watertight::{PartitionSpec, Runtime};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = Runtime::builder()
-        .partition(
-            PartitionSpec::new("search")
-                .slots(2)
-                .run_limit(Duration::from_secs(1)),
-        )
+        .partition(PartitionSpec::new("search").slots(2).run_limit(Duration::from_secs(1)))
         .partition(PartitionSpec::new("database").slots(2))
         .build()?;
     let search = runtime.partition("search").ok_or("search was just built")?;
-    let database = runtime
-        .partition("database")
-        .ok_or("database was just built")?;
+    let database = runtime.partition("database").ok_or("database was just built")?;
 
     // Two searches hang and hold both slots of their partition.
     let hung: Vec<_> = (0..2)

@@ -101,13 +101,7 @@ impl Run {
     pub fn detached(limit: Duration, cancel: CancelToken) -> Run {
         let clock = Clock::system();
         let limit_at = clock.now() + limit;
-        Run {
-            clock,
-            limit_at,
-            cancel,
-            attempt: 1,
-            idempotency_key: None,
-        }
+        Run { clock, limit_at, cancel, attempt: 1, idempotency_key: None }
     }
 
     /// What is left of the effective run limit: the partition's, or the caller's deadline if that
@@ -191,10 +185,7 @@ impl CancelToken {
     /// Blocks until it is cancelled, at most for `limit`; whether it is.
     pub fn wait(&self, limit: Duration) -> bool {
         let mut hooks = self.0.hooks.lock();
-        let _ = self
-            .0
-            .changed
-            .wait_while_for(&mut hooks, |_| !self.is_cancelled(), limit);
+        let _ = self.0.changed.wait_while_for(&mut hooks, |_| !self.is_cancelled(), limit);
         self.is_cancelled()
     }
 
@@ -244,11 +235,7 @@ impl CancelToken {
         } else {
             hooks.of(stage).push((id, hook));
         }
-        HookGuard {
-            token: self.clone(),
-            stage,
-            id,
-        }
+        HookGuard { token: self.clone(), stage, id }
     }
 
     /// Marks it cancelled and wakes whoever waits; the hooks are left to [`CancelToken::next_hook`].
@@ -295,9 +282,7 @@ impl Hooks {
 
 impl fmt::Debug for CancelToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CancelToken")
-            .field(&self.is_cancelled())
-            .finish()
+        f.debug_tuple("CancelToken").field(&self.is_cancelled()).finish()
     }
 }
 
@@ -331,8 +316,6 @@ impl Drop for HookGuard {
 
 impl fmt::Debug for HookGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HookGuard")
-            .field("stage", &self.stage)
-            .finish()
+        f.debug_struct("HookGuard").field("stage", &self.stage).finish()
     }
 }

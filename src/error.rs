@@ -27,12 +27,7 @@ pub struct PolicyError {
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PolicyError {
-            key,
-            value,
-            rule,
-            fix,
-        } = self;
+        let PolicyError { key, value, rule, fix } = self;
         write!(f, "{key} = {value}: {rule}; {fix}")
     }
 }

@@ -97,9 +97,7 @@ enum Kind {
 impl Clock {
     /// The system's monotonic clock; its origin is this call.
     pub fn system() -> Clock {
-        Clock(Kind::System {
-            origin: Instant::now(),
-        })
+        Clock(Kind::System { origin: Instant::now() })
     }
 
     /// A clock that stands still until its [`ManualClock`] moves it.
@@ -115,10 +113,7 @@ impl Clock {
     /// ```
     pub fn manual() -> (Clock, ManualClock) {
         let manual = Arc::new(Manual::default());
-        (
-            Clock(Kind::Manual(Arc::clone(&manual))),
-            ManualClock(manual),
-        )
+        (Clock(Kind::Manual(Arc::clone(&manual))), ManualClock(manual))
     }
 
     /// The present time.
@@ -142,10 +137,7 @@ impl Clock {
     /// Has `sleeper` rung whenever a manual clock moves; nothing on the system's clock.
     pub(crate) fn register(&self, sleeper: Weak<dyn Sleeper>) {
         if let Kind::Manual(manual) = &self.0 {
-            let mut sleepers = manual
-                .sleepers
-                .lock()
-                .expect("no sleeper panics under this lock");
+            let mut sleepers = manual.sleepers.lock().expect("no sleeper panics under this lock");
             sleepers.retain(|known| known.strong_count() > 0);
             sleepers.push(sleeper);
         }
@@ -186,18 +178,11 @@ impl ManualClock {
     /// clock never gets to [`Time::MAX`], which is "never".
     pub fn advance(&self, span: Duration) {
         let step = saturating_nanos(span);
-        let _ = self
-            .0
-            .now
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| {
-                Some(now.saturating_add(step).min(Time::MAX.0 - 1))
-            });
+        let _ = self.0.now.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| {
+            Some(now.saturating_add(step).min(Time::MAX.0 - 1))
+        });
         let sleepers: Vec<_> = {
-            let known = self
-                .0
-                .sleepers
-                .lock()
-                .expect("no sleeper panics under this lock");
+            let known = self.0.sleepers.lock().expect("no sleeper panics under this lock");
             known.iter().filter_map(Weak::upgrade).collect()
         };
         for sleeper in &sleepers {
@@ -211,10 +196,6 @@ impl ManualClock {
 
 impl fmt::Debug for ManualClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "ManualClock({:?})",
-            Time(self.0.now.load(Ordering::SeqCst))
-        )
+        write!(f, "ManualClock({:?})", Time(self.0.now.load(Ordering::SeqCst)))
     }
 }

@@ -36,11 +36,7 @@ sql = "select 2"
 fn check(folder: &Folder, args: &[&str]) -> (Option<i32>, String, String) {
     let output = folder.command(&["check"]).args(args).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    (
-        output.status.code(),
-        text(output.stdout),
-        text(output.stderr),
-    )
+    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 #[test]
@@ -49,52 +45,19 @@ fn it_tells_what_each_partition_will_do() {
     let (code, stdout, stderr) = check(&folder, &[]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     let row = |name: &str| {
-        let line = stdout
-            .lines()
-            .find(|line| line.trim_start().starts_with(name))
-            .unwrap();
-        line.split("  ")
-            .map(str::trim)
-            .filter(|cell| !cell.is_empty())
-            .collect::<Vec<_>>()
+        let line = stdout.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect::<Vec<_>>()
     };
     let answers = "29s 150ms";
-    assert_eq!(
-        row("search"),
-        [
-            "search",
-            "http",
-            "2",
-            "4",
-            "50ms",
-            "29s",
-            answers,
-            "search_docs"
-        ]
-    );
+    assert_eq!(row("search"), ["search", "http", "2", "4", "50ms", "29s", answers, "search_docs"]);
     // Three wait, each for a run of 10.1 s and its own; an hour would be more than that.
     let tickets = row("tickets");
-    assert_eq!(
-        tickets[..7],
-        ["tickets", "sqlite", "1", "3", "1h", "10s", "40s 400ms"]
-    );
-    assert!(
-        stdout.contains("2 partitions, 3 tools, at most 3 calls at once"),
-        "{stdout}"
-    );
-    let warnings: Vec<_> = stdout
-        .lines()
-        .filter(|line| line.starts_with("warning: "))
-        .collect();
+    assert_eq!(tickets[..7], ["tickets", "sqlite", "1", "3", "1h", "10s", "40s 400ms"]);
+    assert!(stdout.contains("2 partitions, 3 tools, at most 3 calls at once"), "{stdout}");
+    let warnings: Vec<_> = stdout.lines().filter(|line| line.starts_with("warning: ")).collect();
     assert_eq!(warnings.len(), 2, "{stdout}");
-    assert!(
-        warnings[0].contains("partition.tickets: there is no file `gone.db`"),
-        "{stdout}"
-    );
-    assert!(
-        warnings[1].contains("calls may wait as long as they may run"),
-        "{stdout}"
-    );
+    assert!(warnings[0].contains("partition.tickets: there is no file `gone.db`"), "{stdout}");
+    assert!(warnings[1].contains("calls may wait as long as they may run"), "{stdout}");
 }
 
 #[test]
@@ -154,15 +117,8 @@ fn its_file_is_given_or_the_folders_own() {
     let folder = Folder::new("[partition.p]\n");
     folder.file("other.toml", "[partition.q]\n");
     assert!(check(&folder, &[]).1.contains("\n p "));
-    assert!(
-        check(&folder, &["--config", "other.toml"])
-            .1
-            .contains("\n q ")
-    );
+    assert!(check(&folder, &["--config", "other.toml"]).1.contains("\n q "));
     let (code, _, stderr) = check(&folder, &["-c", "gone.toml"]);
     assert_eq!(code, Some(2));
-    assert!(
-        stderr.starts_with("gone.toml: cannot be opened: "),
-        "{stderr}"
-    );
+    assert!(stderr.starts_with("gone.toml: cannot be opened: "), "{stderr}");
 }

@@ -30,9 +30,7 @@ fn inspect(args: &[&str], input: &str) -> (i32, Vec<Value>, String) {
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     let lines = String::from_utf8(output.stdout).unwrap();
-    let lines = lines
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap());
+    let lines = lines.lines().map(|line| serde_json::from_str(line).unwrap());
     let told = String::from_utf8(output.stderr).unwrap();
     (output.status.code().unwrap(), lines.collect(), told)
 }
@@ -41,27 +39,20 @@ fn inspect(args: &[&str], input: &str) -> (i32, Vec<Value>, String) {
 fn a_scenario_gives_its_outcome() {
     let (scenario, outcome) = vector();
     let expected = (0, vec![outcome], String::new());
-    assert_eq!(
-        inspect(&["--scenario", "-", "--json"], &scenario.to_string()),
-        expected
-    );
+    assert_eq!(inspect(&["--scenario", "-", "--json"], &scenario.to_string()), expected);
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("scenario.json");
     fs::write(&file, serde_json::to_string_pretty(&scenario).unwrap()).unwrap();
-    assert_eq!(
-        inspect(&["--json", "--scenario", file.to_str().unwrap()], ""),
-        expected
-    );
+    assert_eq!(inspect(&["--json", "--scenario", file.to_str().unwrap()], ""), expected);
 }
 
 #[test]
 fn arrays_and_lines_give_a_line_each_and_errors_in_their_place() {
     let (scenario, outcome) = vector();
-    for text in [
-        format!("[{scenario}, {{}}, {scenario}]"),
-        format!("{scenario}\n{{}}\n{scenario}\n"),
-    ] {
+    for text in
+        [format!("[{scenario}, {{}}, {scenario}]"), format!("{scenario}\n{{}}\n{scenario}\n")]
+    {
         let (code, lines, told) = inspect(&["--scenario", "-", "--json"], &text);
         assert_eq!((code, told.as_str(), lines.len()), (0, "", 3));
         assert_eq!((&lines[0], &lines[2]), (&outcome, &outcome));
@@ -79,10 +70,7 @@ fn a_single_invalid_scenario_is_bad_usage() {
         "error": {"field": "slots", "value": 65, "rule": "must be a whole number from 1 to 64"}
     });
     assert_eq!(lines, [error]);
-    assert_eq!(
-        told,
-        "error: slots = 65: must be a whole number from 1 to 64\n"
-    );
+    assert_eq!(told, "error: slots = 65: must be a whole number from 1 to 64\n");
 
     let (code, _, told) = inspect(&["--scenario", "-", "--no-open"], &scenario.to_string());
     assert_eq!((code, told.contains("slots = 65")), (2, true));
@@ -110,27 +98,12 @@ fn the_page_is_served_with_the_scenario_until_it_is_interrupted() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(scenario.to_string().as_bytes())
-        .unwrap();
+    child.stdin.take().unwrap().write_all(scenario.to_string().as_bytes()).unwrap();
     let mut url = String::new();
-    BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut url)
-        .unwrap();
-    let (host, inputs) = url
-        .trim_end()
-        .strip_prefix("http://")
-        .unwrap()
-        .split_once("/#")
-        .unwrap();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+    let (host, inputs) = url.trim_end().strip_prefix("http://").unwrap().split_once("/#").unwrap();
     assert_eq!(inputs.split('&').count(), 12);
-    assert!(
-        inputs.contains(&format!("slots={}&", scenario["slots"])),
-        "{inputs}"
-    );
+    assert!(inputs.contains(&format!("slots={}&", scenario["slots"])), "{inputs}");
 
     let mut page = TcpStream::connect(host).unwrap();
     write!(page, "GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
@@ -138,9 +111,7 @@ fn the_page_is_served_with_the_scenario_until_it_is_interrupted() {
     page.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
 
-    let interrupted = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(interrupted.unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }

@@ -53,23 +53,15 @@ fn no_chunk_begins_after_a_cancel_or_the_limit() {
     let token = CancelToken::new();
     let cancelled = Run::detached(AMPLE, token.clone());
     let late = Run::detached(Duration::from_millis(50), CancelToken::new());
-    for (run, reason) in [
-        (cancelled, FailureReason::Cancelled),
-        (late, FailureReason::Limit),
-    ] {
+    for (run, reason) in [(cancelled, FailureReason::Cancelled), (late, FailureReason::Limit)] {
         let started = Instant::now();
         let failure = pool.run(&run, |work| {
             token.cancel();
             let blocked = CancelToken::new();
-            work.par_chunks(&[0; 1_000_000], 1, |_| {
-                blocked.wait(Duration::from_millis(1))
-            })
+            work.par_chunks(&[0; 1_000_000], 1, |_| blocked.wait(Duration::from_millis(1)))
         });
         let failure = failure.expect_err("a thousand seconds of work");
-        assert_eq!(
-            (failure.reason, failure.executed),
-            (reason, Executed::Unknown)
-        );
+        assert_eq!((failure.reason, failure.executed), (reason, Executed::Unknown));
         assert!(started.elapsed() < Duration::from_secs(20));
     }
 }
@@ -80,10 +72,7 @@ fn a_call_that_is_over_does_not_begin() {
     token.cancel();
     for (run, reason) in [
         (Run::detached(AMPLE, token), FailureReason::Cancelled),
-        (
-            Run::detached(Duration::ZERO, CancelToken::new()),
-            FailureReason::Limit,
-        ),
+        (Run::detached(Duration::ZERO, CancelToken::new()), FailureReason::Limit),
     ] {
         let result: Result<(), Failure> = pool("sums").run(&run, |_| panic!("it ran"));
         let failure = result.expect_err("it is over");
@@ -96,15 +85,8 @@ fn another_partitions_pool_is_refused_and_its_own_is_not() {
     let (sums, products) = (pool("sums"), pool("products"));
     let nested = sums.run(&run(), |work| products.run(work.run(), |_| Ok(())));
     let failure = nested.expect_err("refused");
-    assert_eq!(
-        (failure.reason, failure.executed),
-        (FailureReason::Error, Executed::No)
-    );
-    assert!(
-        failure.message.contains("`products`"),
-        "{}",
-        failure.message
-    );
+    assert_eq!((failure.reason, failure.executed), (FailureReason::Error, Executed::No));
+    assert!(failure.message.contains("`products`"), "{}", failure.message);
     let own = sums.run(&run(), |work| sums.run(work.run(), |_| Ok(7)));
     assert_eq!(own.expect("its own"), 7);
 }
@@ -112,25 +94,15 @@ fn another_partitions_pool_is_refused_and_its_own_is_not() {
 #[test]
 fn arguments_are_checked_and_a_panic_is_an_outcome() {
     let spec = PartitionSpec::new("sums").slots(2);
-    let pool = Compute::new()
-        .threads(1)
-        .open(&spec.sizing())
-        .expect("a thread");
-    let n = ArgSpec {
-        name: "n".to_owned(),
-        kind: ArgType::Integer,
-        default: Some(json!(7)),
-    };
+    let pool = Compute::new().threads(1).open(&spec.sizing()).expect("a thread");
+    let n = ArgSpec { name: "n".to_owned(), kind: ArgType::Integer, default: Some(json!(7)) };
     let tool = pool.tool([n], |args, _| {
         assert_ne!(args["n"], 0, "not zero");
         // Left behind, and nobody waits for it.
         rayon::spawn(|| panic!("alone"));
         Ok(args["n"].clone())
     });
-    let runtime = Runtime::builder()
-        .partition(spec)
-        .tool("n", "sums", tool)
-        .build();
+    let runtime = Runtime::builder().partition(spec).tool("n", "sums", tool).build();
     let runtime = runtime.expect("threads");
     let wrong = runtime.call(ToolCall::new("n").arg("n", "x"));
     assert!(
@@ -146,9 +118,7 @@ fn arguments_are_checked_and_a_panic_is_an_outcome() {
 #[test]
 fn the_threads_end_with_the_pool() {
     let named = |name: &str| {
-        let tasks = std::fs::read_dir("/proc/self/task")
-            .expect("mounted")
-            .flatten();
+        let tasks = std::fs::read_dir("/proc/self/task").expect("mounted").flatten();
         tasks
             .filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok())
             .filter(|comm| comm.starts_with(name))
@@ -186,9 +156,6 @@ fn the_number_of_threads_is_checked() {
     let sizing = PartitionSpec::new("sums").sizing();
     for threads in [0, THREADS_MAX + 1] {
         let error = Compute::new().threads(threads).open(&sizing).unwrap_err();
-        assert!(
-            error.contains("`threads`") && error.contains("1 to 1024"),
-            "{error}"
-        );
+        assert!(error.contains("`threads`") && error.contains("1 to 1024"), "{error}");
     }
 }

@@ -38,17 +38,13 @@ enum Sql<'a> {
 }
 
 fn search_spec() -> PartitionSpec {
-    PartitionSpec::new("search")
-        .slots(SEARCH_SLOTS)
-        .run_limit(Duration::from_secs(29))
+    PartitionSpec::new("search").slots(SEARCH_SLOTS).run_limit(Duration::from_secs(29))
 }
 
 fn search_tool(vendor: &Vendor, spec: &PartitionSpec) -> Arc<dyn Tool> {
     let http = Http::new(vendor.url()).header("Authorization", format!("Bearer {SECRET}"));
     let search = http.open(&spec.sizing()).unwrap();
-    search
-        .tool(Request::get("/search").query("q", "{q}"))
-        .unwrap()
+    search.tool(Request::get("/search").query("q", "{q}")).unwrap()
 }
 
 fn harness(vendor: &Vendor, sql: Sql<'_>, wall: Wall) -> Runtime {
@@ -56,20 +52,10 @@ fn harness(vendor: &Vendor, sql: Sql<'_>, wall: Wall) -> Runtime {
     let database = PartitionSpec::new("database").slots(4);
     let query = Query::new(DEPLOYMENTS).param("{limit}");
     let deployments = match sql {
-        Sql::Postgres(url) => Postgres::new(url)
-            .open(&database.sizing())
-            .unwrap()
-            .tool(query),
-        Sql::Sqlite => Sqlite::new("sqlite::memory:")
-            .open(&database.sizing())
-            .unwrap()
-            .tool(query),
+        Sql::Postgres(url) => Postgres::new(url).open(&database.sizing()).unwrap().tool(query),
+        Sql::Sqlite => Sqlite::new("sqlite::memory:").open(&database.sizing()).unwrap().tool(query),
     };
-    let home = if wall == Wall::Stands {
-        "database"
-    } else {
-        "search"
-    };
+    let home = if wall == Wall::Stands { "database" } else { "search" };
     Runtime::builder()
         .tool("search_docs", "search", search_tool(vendor, &search))
         .tool("list_deployments", home, deployments.unwrap())
@@ -96,10 +82,7 @@ fn hung_vendor() -> Vendor {
 fn the_wall_stands(sql: Sql<'_>) {
     let vendor = hung_vendor();
     let runtime = harness(&vendor, sql, Wall::Stands);
-    assert!(
-        runtime.call(list_deployments()).is_ok(),
-        "the database answers before it matters"
-    );
+    assert!(runtime.call(list_deployments()).is_ok(), "the database answers before it matters");
     let slow = Slow::new(search_docs()).in_flight_max(|| vendor.counts().in_flight_max);
     let isolated = assert_isolated(&runtime, &slow, list_deployments(), FENCE);
     assert_eq!(isolated.in_flight_max, SEARCH_SLOTS as usize);
@@ -110,15 +93,10 @@ fn the_wall_stands(sql: Sql<'_>) {
 fn without_the_wall_it_is_red(sql: Sql<'_>) {
     let vendor = hung_vendor();
     let runtime = harness(&vendor, sql, Wall::Removed);
-    assert!(
-        runtime.call(list_deployments()).is_ok(),
-        "the tool itself is healthy"
-    );
+    assert!(runtime.call(list_deployments()).is_ok(), "the tool itself is healthy");
     let slow = Slow::new(search_docs()).in_flight_max(|| vendor.counts().in_flight_max);
     let broken = check_isolated(&runtime, &slow, list_deployments(), FENCE).unwrap_err();
-    let NotIsolated::Starved { outcome, .. } = broken else {
-        panic!("{broken}")
-    };
+    let NotIsolated::Starved { outcome, .. } = broken else { panic!("{broken}") };
     assert_eq!(outcome.status(), Status::Busy);
 }
 
@@ -149,12 +127,7 @@ fn without_the_wall_a_hung_search_starves_sqlite() {
 fn the_assertion_itself_goes_red() {
     let vendor = hung_vendor();
     let runtime = harness(&vendor, Sql::Sqlite, Wall::Removed);
-    assert_isolated(
-        &runtime,
-        &Slow::new(search_docs()),
-        list_deployments(),
-        FENCE,
-    );
+    assert_isolated(&runtime, &Slow::new(search_docs()), list_deployments(), FENCE);
 }
 
 #[test]
@@ -162,45 +135,29 @@ fn an_unsaturated_neighbour_shows_nothing() {
     let vendor = hung_vendor();
     let runtime = harness(&vendor, Sql::Sqlite, Wall::Stands);
     let too_few = Slow::new(search_docs()).calls(1);
-    vendor.set(Behaviour::Answer(watertight::testing::Reply::text(
-        "at once",
-    )));
+    vendor.set(Behaviour::Answer(watertight::testing::Reply::text("at once")));
     let broken = check_isolated(&runtime, &too_few, list_deployments(), FENCE).unwrap_err();
-    assert!(
-        matches!(broken, NotIsolated::NotSaturated { .. }),
-        "{broken}"
-    );
+    assert!(matches!(broken, NotIsolated::NotSaturated { .. }), "{broken}");
 }
 
 #[test]
 fn a_busy_result_is_honest_and_keeps_secrets() {
     let vendor = hung_vendor();
     let runtime = harness(&vendor, Sql::Sqlite, Wall::Stands);
-    let held: Vec<_> = (0..SEARCH_SLOTS)
-        .map(|_| runtime.submit(search_docs()))
-        .collect();
+    let held: Vec<_> = (0..SEARCH_SLOTS).map(|_| runtime.submit(search_docs())).collect();
     assert!(vendor.wait_in_flight(SEARCH_SLOTS as usize, Duration::from_secs(10)));
 
     let busy = runtime.call(search_docs());
     assert_eq!(busy.status(), Status::Busy);
     assert_eq!(busy.executed(), Executed::No);
-    let hint = busy
-        .retry_after()
-        .expect("a busy result says when to come back");
-    assert!(
-        (Duration::from_millis(1)..=Duration::from_secs(30)).contains(&hint),
-        "{hint:?}"
-    );
+    let hint = busy.retry_after().expect("a busy result says when to come back");
+    assert!((Duration::from_millis(1)..=Duration::from_secs(30)).contains(&hint), "{hint:?}");
 
     let json = busy.to_json();
     assert_eq!(json["reason"], "slots_full");
     assert!(json["retry_after_ms"].as_u64().is_some_and(|ms| ms >= 1));
     let detail = json["detail"].as_str().unwrap();
-    for said in [
-        "other tools are unaffected",
-        "Nothing was started",
-        "retry this same call",
-    ] {
+    for said in ["other tools are unaffected", "Nothing was started", "retry this same call"] {
         assert!(detail.contains(said), "{detail}");
     }
     let all = json.to_string();
@@ -215,23 +172,16 @@ fn a_hung_partition_drains_at_its_limit_and_goes_on() {
     let vendor = hung_vendor();
     let spec = search_spec().run_limit(Duration::from_millis(300));
     let tool = search_tool(&vendor, &spec);
-    let builder = Runtime::builder()
-        .tool("search_docs", "search", tool)
-        .partition(spec);
+    let builder = Runtime::builder().tool("search_docs", "search", tool).partition(spec);
     let runtime = builder.build().unwrap();
     let calls = (0..SEARCH_SLOTS).map(|_| search_docs());
     for (_, outcome) in runtime.turn(calls) {
         assert_eq!(outcome.status(), Status::Timeout, "{outcome:?}");
         assert_eq!(outcome.to_json()["clock"], "run");
     }
-    vendor.set(Behaviour::Answer(watertight::testing::Reply::text(
-        "well again",
-    )));
+    vendor.set(Behaviour::Answer(watertight::testing::Reply::text("well again")));
     let next = runtime.call(search_docs());
     assert!(next.is_ok(), "{next:?}");
     let gauges = runtime.snapshot().partition("search").unwrap().gauges;
-    assert_eq!(
-        (gauges.free, gauges.running, gauges.overdue),
-        (SEARCH_SLOTS, 0, 0)
-    );
+    assert_eq!((gauges.free, gauges.running, gauges.overdue), (SEARCH_SLOTS, 0, 0));
 }

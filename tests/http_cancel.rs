@@ -41,12 +41,7 @@ fn cancel(
 
 fn assert_cancelled(result: Result<Value, Failure>, executed: Executed, what: &str) {
     let failure = result.expect_err(what);
-    assert_eq!(
-        failure.reason,
-        FailureReason::Cancelled,
-        "{what}: {}",
-        failure.message
-    );
+    assert_eq!(failure.reason, FailureReason::Cancelled, "{what}: {}", failure.message);
     assert_eq!(failure.executed, executed, "{what}");
 }
 
@@ -56,33 +51,15 @@ fn a_cancel_ends_every_wait_for_an_answer() {
     let half = Reply::text("x".repeat(1000));
     for behaviour in [
         Behaviour::Hang,
-        Behaviour::DripHead {
-            every: drip,
-            reply: half.clone(),
-        },
-        Behaviour::DripBody {
-            every: drip,
-            reply: half.clone(),
-        },
-        Behaviour::HangBody {
-            framing: Framing::ContentLength,
-            reply: half.clone(),
-        },
-        Behaviour::HangBody {
-            framing: Framing::UntilClose,
-            reply: half.clone(),
-        },
-        Behaviour::HangBody {
-            framing: Framing::UntilClose,
-            reply: half.with_status(500),
-        },
+        Behaviour::DripHead { every: drip, reply: half.clone() },
+        Behaviour::DripBody { every: drip, reply: half.clone() },
+        Behaviour::HangBody { framing: Framing::ContentLength, reply: half.clone() },
+        Behaviour::HangBody { framing: Framing::UntilClose, reply: half.clone() },
+        Behaviour::HangBody { framing: Framing::UntilClose, reply: half.with_status(500) },
         Behaviour::EndlessBody,
     ] {
         let vendor = vendor();
-        let client = Http::new(vendor.url())
-            .body_max(u64::MAX)
-            .open(&sizing(1))
-            .unwrap();
+        let client = Http::new(vendor.url()).body_max(u64::MAX).open(&sizing(1)).unwrap();
         let what = format!("{behaviour:?}");
         // The second time it is a connection from the pool.
         for round in 1..=2 {
@@ -94,10 +71,7 @@ fn a_cancel_ends_every_wait_for_an_answer() {
             let (result, took) = cancel(&client, Request::get("/"), &json!({}), in_flight);
             assert_cancelled(result, Executed::Unknown, &what);
             assert!(took < PLENTY / 6, "{what}: {took:?}");
-            assert!(
-                vendor.wait(PLENTY, |counts| counts.connections == 0),
-                "{what}: round {round}"
-            );
+            assert!(vendor.wait(PLENTY, |counts| counts.connections == 0), "{what}: round {round}");
         }
     }
 }
@@ -142,16 +116,9 @@ fn a_call_cancelled_before_it_begins_sends_nothing() {
     let client = client(&vendor);
     let token = CancelToken::new();
     token.cancel();
-    let mut operation = client
-        .tool(Request::get("/"))
-        .unwrap()
-        .prepare(&args(&json!({})))
-        .unwrap();
+    let mut operation = client.tool(Request::get("/")).unwrap().prepare(&args(&json!({}))).unwrap();
     let failure = operation(&Run::detached(PLENTY, token)).unwrap_err();
-    assert_eq!(
-        (failure.reason, failure.executed),
-        (FailureReason::Cancelled, Executed::No)
-    );
+    assert_eq!((failure.reason, failure.executed), (FailureReason::Cancelled, Executed::No));
     assert_eq!(vendor.counts().requests, 0);
 }
 
@@ -178,9 +145,7 @@ fn a_late_cancel_never_hits_the_next_request() {
     for round in 0..ROUNDS {
         let token = CancelToken::new();
         // Around the end of the request: from half to one and a half of what one takes.
-        tokens
-            .send((token.clone(), typical / 2 + typical * (round % 64) / 64))
-            .unwrap();
+        tokens.send((token.clone(), typical / 2 + typical * (round % 64) / 64)).unwrap();
         let begun = Instant::now();
         let mut first = tool.prepare(&args(&json!({}))).unwrap();
         match first(&Run::detached(PLENTY, token)) {
@@ -188,19 +153,10 @@ fn a_late_cancel_never_hits_the_next_request() {
                 finished += 1;
                 // Follows the median, which a few slow ones do not move.
                 let longer = begun.elapsed() > typical;
-                typical = if longer {
-                    typical * 21 / 20
-                } else {
-                    typical * 19 / 20
-                };
+                typical = if longer { typical * 21 / 20 } else { typical * 19 / 20 };
             }
             Err(failure) => {
-                assert_eq!(
-                    failure.reason,
-                    FailureReason::Cancelled,
-                    "{}",
-                    failure.message
-                );
+                assert_eq!(failure.reason, FailureReason::Cancelled, "{}", failure.message);
                 cancelled += 1;
             }
         }
@@ -209,12 +165,6 @@ fn a_late_cancel_never_hits_the_next_request() {
     }
     drop(tokens);
     canceller.join().unwrap();
-    assert!(
-        cancelled > ROUNDS / 100 && finished > ROUNDS / 100,
-        "{cancelled} {finished}"
-    );
-    assert!(
-        vendor.counts().accepted <= u64::from(cancelled) + 1,
-        "one connection a cancel"
-    );
+    assert!(cancelled > ROUNDS / 100 && finished > ROUNDS / 100, "{cancelled} {finished}");
+    assert!(vendor.counts().accepted <= u64::from(cancelled) + 1, "one connection a cancel");
 }

@@ -19,38 +19,20 @@ use watertight::testing::{Behaviour, Reply, refused_addr};
 fn arguments_are_whole_values_in_path_and_query() {
     let vendor = vendor();
     let tool = (client(&vendor))
-        .tool(
-            Request::get("/docs/{id}/raw")
-                .query("q", "{q}")
-                .query("limit", "{limit}"),
-        )
+        .tool(Request::get("/docs/{id}/raw").query("q", "{q}").query("limit", "{limit}"))
         .unwrap();
-    call(
-        &tool,
-        &json!({"id": "a/b?c#d", "q": "x&y=z +ü", "limit": 3}),
-        PLENTY,
-    )
-    .unwrap();
+    call(&tool, &json!({"id": "a/b?c#d", "q": "x&y=z +ü", "limit": 3}), PLENTY).unwrap();
     let seen = &vendor.seen()[0];
     assert_eq!(seen.method, "GET");
-    assert_eq!(
-        seen.target,
-        "/docs/a%2Fb%3Fc%23d/raw?q=x%26y%3Dz%20%2B%C3%BC&limit=3"
-    );
+    assert_eq!(seen.target, "/docs/a%2Fb%3Fc%23d/raw?q=x%26y%3Dz%20%2B%C3%BC&limit=3");
 }
 
 #[test]
 fn a_null_argument_leaves_its_parameter_out() {
     let vendor = vendor();
-    let limit = ArgSpec {
-        name: "limit".into(),
-        kind: ArgType::Integer,
-        default: Some(Value::Null),
-    };
-    let request = Request::get("/search")
-        .query("q", "{q}")
-        .query("limit", "{limit}")
-        .arg(limit);
+    let limit =
+        ArgSpec { name: "limit".into(), kind: ArgType::Integer, default: Some(Value::Null) };
+    let request = Request::get("/search").query("q", "{q}").query("limit", "{limit}").arg(limit);
     let tool = client(&vendor).tool(request).unwrap();
     for (given, target) in [
         (json!({"q": "x"}), "/search?q=x"),
@@ -66,15 +48,8 @@ fn a_null_argument_leaves_its_parameter_out() {
 fn bodies_keep_the_types_of_whole_arguments() {
     let vendor = vendor();
     let body = json!({"q": "{q}", "note": "about {topic}", "fixed": [1, "{{x}}"]});
-    let tool = client(&vendor)
-        .tool(Request::post("/search").body(body))
-        .unwrap();
-    call(
-        &tool,
-        &json!({"q": {"deep": [1, null]}, "topic": "tea"}),
-        PLENTY,
-    )
-    .unwrap();
+    let tool = client(&vendor).tool(Request::post("/search").body(body)).unwrap();
+    call(&tool, &json!({"q": {"deep": [1, null]}, "topic": "tea"}), PLENTY).unwrap();
     let seen = &vendor.seen()[0];
     assert_eq!(
         (seen.method.as_str(), seen.header("content-type")),
@@ -104,10 +79,7 @@ fn every_method_reaches_the_backend() {
         assert_eq!(vendor.seen().last().unwrap().body.len(), body_len);
     }
     let methods: Vec<_> = vendor.seen().into_iter().map(|seen| seen.method).collect();
-    assert_eq!(
-        methods,
-        ["GET", "HEAD", "DELETE", "DELETE", "PUT", "PATCH", "POST"]
-    );
+    assert_eq!(methods, ["GET", "HEAD", "DELETE", "DELETE", "PUT", "PATCH", "POST"]);
 }
 
 #[test]
@@ -118,15 +90,8 @@ fn headers_of_the_partition_and_of_the_tool_are_sent() {
         .header("X-Plan", "gold")
         .open(&sizing(1))
         .unwrap();
-    let request = Request::get("/x")
-        .header("X-Plan", "{plan}")
-        .header("X-Fixed", "1");
-    call(
-        &client.tool(request).unwrap(),
-        &json!({"plan": "basic"}),
-        PLENTY,
-    )
-    .unwrap();
+    let request = Request::get("/x").header("X-Plan", "{plan}").header("X-Fixed", "1");
+    call(&client.tool(request).unwrap(), &json!({"plan": "basic"}), PLENTY).unwrap();
     let seen = &vendor.seen()[0];
     assert_eq!(seen.target, "/v1/x");
     assert_eq!(seen.header("authorization"), Some("Bearer s3cret"));
@@ -141,9 +106,7 @@ fn a_result_is_status_headers_and_body() {
     let tool = client.tool(Request::get("/").keep_header("ETag")).unwrap();
     for (reply, expected) in [
         (
-            Reply::json(r#"{"hits": [1, 2]}"#)
-                .header("ETag", "v1")
-                .header("Set-Cookie", "id=1"),
+            Reply::json(r#"{"hits": [1, 2]}"#).header("ETag", "v1").header("Set-Cookie", "id=1"),
             json!({
                 "status": 200,
                 "headers": {"content-type": "application/json", "etag": "v1"},
@@ -158,10 +121,7 @@ fn a_result_is_status_headers_and_body() {
                 "body": 7,
             }),
         ),
-        (
-            Reply::status(204),
-            json!({"status": 204, "headers": {}, "body": null}),
-        ),
+        (Reply::status(204), json!({"status": 204, "headers": {}, "body": null})),
         (
             Reply::status(200).body("text/plain", b"caf\xe9".as_slice()),
             json!({
@@ -177,10 +137,7 @@ fn a_result_is_status_headers_and_body() {
     }
     vendor.set(Behaviour::Answer(Reply::json("{")));
     let failure = call(&tool, &json!({}), PLENTY).unwrap_err();
-    assert_eq!(
-        (failure.reason, failure.executed),
-        (FailureReason::Decode, Executed::Yes)
-    );
+    assert_eq!((failure.reason, failure.executed), (FailureReason::Decode, Executed::Yes));
 }
 
 #[test]
@@ -196,15 +153,8 @@ fn connections_are_kept() {
 #[test]
 fn no_more_connections_are_kept_than_the_partition_has() {
     let vendor = vendor();
-    let tool = Http::new(vendor.url())
-        .open(&sizing(2))
-        .unwrap()
-        .tool(Request::get("/"))
-        .unwrap();
-    vendor.set(Behaviour::Delay(
-        Duration::from_millis(100),
-        Reply::default(),
-    ));
+    let tool = Http::new(vendor.url()).open(&sizing(2)).unwrap().tool(Request::get("/")).unwrap();
+    vendor.set(Behaviour::Delay(Duration::from_millis(100), Reply::default()));
     let start = Barrier::new(6);
     thread::scope(|scope| {
         for _ in 0..6 {
@@ -214,11 +164,7 @@ fn no_more_connections_are_kept_than_the_partition_has() {
             });
         }
     });
-    assert!(
-        vendor.wait(PLENTY, |counts| counts.connections <= 2),
-        "{:?}",
-        vendor.counts()
-    );
+    assert!(vendor.wait(PLENTY, |counts| counts.connections <= 2), "{:?}", vendor.counts());
 }
 
 #[test]
@@ -226,24 +172,16 @@ fn a_spent_limit_sends_nothing() {
     let vendor = vendor();
     let tool = client(&vendor).tool(Request::get("/")).unwrap();
     let failure = call(&tool, &json!({}), Duration::ZERO).unwrap_err();
-    assert_eq!(
-        (failure.reason, failure.executed),
-        (FailureReason::Limit, Executed::No)
-    );
+    assert_eq!((failure.reason, failure.executed), (FailureReason::Limit, Executed::No));
     assert_eq!(vendor.counts().accepted, 0);
 }
 
 #[test]
 fn refused_is_not_executed() {
-    let client = Http::new(format!("http://{}", refused_addr().unwrap()))
-        .open(&sizing(1))
-        .unwrap();
+    let client = Http::new(format!("http://{}", refused_addr().unwrap())).open(&sizing(1)).unwrap();
     let tool = client.tool(Request::post("/").body(json!({}))).unwrap();
     let failure = call(&tool, &json!({}), PLENTY).unwrap_err();
-    assert_eq!(
-        (failure.reason, failure.executed),
-        (FailureReason::Connect, Executed::No)
-    );
+    assert_eq!((failure.reason, failure.executed), (FailureReason::Connect, Executed::No));
 }
 
 #[test]
@@ -263,9 +201,7 @@ fn arguments_that_would_change_the_request_are_refused() {
         (&header, json!({"a": "x\r\nX-B: y"})),
         (&header, json!({"a": "ü"})),
     ] {
-        let Err(failure) = tool.prepare(&args(&given)) else {
-            panic!("{given}")
-        };
+        let Err(failure) = tool.prepare(&args(&given)) else { panic!("{given}") };
         assert_eq!(failure.reason, FailureReason::InvalidCall, "{given}");
         assert_eq!(failure.executed, Executed::No);
     }
@@ -282,10 +218,7 @@ fn bad_settings_name_the_key() {
         ("https://search.example/#a", "no `?` or `#`"),
     ] {
         let error = Http::new(url).open(&sizing(1)).unwrap_err();
-        assert!(
-            error.starts_with("`base_url`") && error.contains(rule),
-            "{url}: {error}"
-        );
+        assert!(error.starts_with("`base_url`") && error.contains(rule), "{url}: {error}");
         assert!(!error.contains("pass@"));
     }
     let base = || Http::new("https://search.example");
@@ -296,10 +229,7 @@ fn bad_settings_name_the_key() {
         (base().connect_timeout(Duration::ZERO), "`connect_timeout`"),
     ] {
         let error = http.open(&sizing(1)).unwrap_err();
-        assert!(
-            error.starts_with(key) && !error.contains("s3cret"),
-            "{error}"
-        );
+        assert!(error.starts_with(key) && !error.contains("s3cret"), "{error}");
     }
     let client = base().open(&sizing(1)).unwrap();
     for (request, key) in [
@@ -316,10 +246,7 @@ fn bad_settings_name_the_key() {
         (Request::post("/").body(json!(["}"])), "`body`"),
         (Request::get("/").accept([700]), "`accept`"),
         (Request::get("/").keep_header(""), "`keep_headers`"),
-        (
-            Request::get("/").idempotency_header("a b"),
-            "`idempotency_header`",
-        ),
+        (Request::get("/").idempotency_header("a b"), "`idempotency_header`"),
     ] {
         let error = client.tool(request).err().expect("refused");
         assert!(error.starts_with(key), "{error}");

@@ -27,8 +27,7 @@ fn fail(vendor: &Vendor, behaviour: &Behaviour, limit: Duration) -> (Failure, Du
     let failure = call(&tool, &json!({}), limit).expect_err("misbehaves");
     let took = begun.elapsed();
     assert!(
-        vendor.wait(PLENTY, |counts| counts.connections == 0
-            && counts.in_flight == 0),
+        vendor.wait(PLENTY, |counts| counts.connections == 0 && counts.in_flight == 0),
         "{behaviour:?}: the backend does not see the end: {:?}",
         vendor.counts()
     );
@@ -42,66 +41,28 @@ fn whatever_lasts_ends_at_the_limit() {
     let drip = Duration::from_millis(20);
     for behaviour in [
         Behaviour::Hang,
-        Behaviour::DripHead {
-            every: drip,
-            reply: text(10),
-        },
-        Behaviour::HangBody {
-            framing: Framing::ContentLength,
-            reply: text(1000),
-        },
-        Behaviour::HangBody {
-            framing: Framing::Chunked,
-            reply: text(1000),
-        },
-        Behaviour::HangBody {
-            framing: Framing::UntilClose,
-            reply: text(1000),
-        },
-        Behaviour::DripBody {
-            every: drip,
-            reply: text(1000),
-        },
+        Behaviour::DripHead { every: drip, reply: text(10) },
+        Behaviour::HangBody { framing: Framing::ContentLength, reply: text(1000) },
+        Behaviour::HangBody { framing: Framing::Chunked, reply: text(1000) },
+        Behaviour::HangBody { framing: Framing::UntilClose, reply: text(1000) },
+        Behaviour::DripBody { every: drip, reply: text(1000) },
         Behaviour::Delay(PLENTY, text(10)),
     ] {
         let (failure, took) = fail(&vendor(), &behaviour, LIMIT);
-        assert_eq!(
-            failure.reason,
-            FailureReason::Limit,
-            "{behaviour:?}: {}",
-            failure.message
-        );
+        assert_eq!(failure.reason, FailureReason::Limit, "{behaviour:?}: {}", failure.message);
         assert_eq!(failure.executed, Executed::Unknown);
-        assert!(
-            took >= LIMIT && took < LIMIT + PLENTY / 6,
-            "{behaviour:?}: {took:?}"
-        );
+        assert!(took >= LIMIT && took < LIMIT + PLENTY / 6, "{behaviour:?}: {took:?}");
     }
 }
 
 #[test]
 fn whatever_breaks_is_no_result() {
     for behaviour in [
-        Behaviour::Reset {
-            framing: Framing::ContentLength,
-            reply: text(1000),
-        },
-        Behaviour::Reset {
-            framing: Framing::Chunked,
-            reply: text(1000),
-        },
-        Behaviour::Reset {
-            framing: Framing::UntilClose,
-            reply: text(1000),
-        },
-        Behaviour::CutBody {
-            framing: Framing::ContentLength,
-            reply: text(1000),
-        },
-        Behaviour::CutBody {
-            framing: Framing::Chunked,
-            reply: text(1000),
-        },
+        Behaviour::Reset { framing: Framing::ContentLength, reply: text(1000) },
+        Behaviour::Reset { framing: Framing::Chunked, reply: text(1000) },
+        Behaviour::Reset { framing: Framing::UntilClose, reply: text(1000) },
+        Behaviour::CutBody { framing: Framing::ContentLength, reply: text(1000) },
+        Behaviour::CutBody { framing: Framing::Chunked, reply: text(1000) },
         Behaviour::Garbage,
         Behaviour::Close,
     ] {
@@ -116,10 +77,7 @@ fn whatever_breaks_is_no_result() {
 fn whatever_is_endless_is_cut_at_its_cap() {
     for (behaviour, named) in [
         (Behaviour::EndlessBody, "body exceeds 1048576 bytes"),
-        (
-            Behaviour::Answer(text(1024 * 1024 + 1)),
-            "body exceeds 1048576 bytes",
-        ),
+        (Behaviour::Answer(text(1024 * 1024 + 1)), "body exceeds 1048576 bytes"),
         (
             Behaviour::Framed(Framing::UntilClose, text(2 * 1024 * 1024)),
             "body exceeds 1048576 bytes",
@@ -135,44 +93,27 @@ fn whatever_is_endless_is_cut_at_its_cap() {
     vendor.set(Behaviour::Answer(text(1024 * 1024)));
     let tool = client(&vendor).tool(Request::get("/")).unwrap();
     let result = call(&tool, &json!({}), PLENTY).unwrap();
-    assert_eq!(
-        result["body"].as_str().unwrap().len(),
-        1024 * 1024,
-        "the cap itself is fine"
-    );
+    assert_eq!(result["body"].as_str().unwrap().len(), 1024 * 1024, "the cap itself is fine");
 }
 
 #[test]
 fn a_body_ends_by_its_own_framing() {
     let vendor = vendor();
     let tool = client(&vendor).tool(Request::get("/")).unwrap();
-    for framing in [
-        Framing::ContentLength,
-        Framing::Chunked,
-        Framing::UntilClose,
-    ] {
+    for framing in [Framing::ContentLength, Framing::Chunked, Framing::UntilClose] {
         vendor.set(Behaviour::Framed(framing, Reply::text("all of it")));
         for _ in 0..3 {
-            assert_eq!(
-                call(&tool, &json!({}), PLENTY).unwrap()["body"],
-                "all of it"
-            );
+            assert_eq!(call(&tool, &json!({}), PLENTY).unwrap()["body"], "all of it");
         }
     }
-    assert_eq!(
-        vendor.counts().accepted,
-        3,
-        "the connection is kept where it can be"
-    );
+    assert_eq!(vendor.counts().accepted, 3, "the connection is kept where it can be");
 }
 
 #[test]
 fn a_connection_closed_behind_an_answer_is_not_used_again() {
     let vendor = vendor();
     vendor.set(Behaviour::AnswerThenClose(Reply::default()));
-    let tool = client(&vendor)
-        .tool(Request::post("/").body(json!({})))
-        .unwrap();
+    let tool = client(&vendor).tool(Request::post("/").body(json!({}))).unwrap();
     for _ in 0..20 {
         assert_eq!(call(&tool, &json!({}), PLENTY).unwrap()["status"], 200);
         assert!(vendor.wait(PLENTY, |counts| counts.connections == 0));
@@ -185,35 +126,15 @@ fn a_redirect_loop_ends() {
     let vendor = vendor();
     vendor.set(Behaviour::RedirectLoop);
     let follows = client(&vendor);
-    let failure = call(
-        &follows.tool(Request::get("/")).unwrap(),
-        &json!({}),
-        PLENTY,
-    )
-    .unwrap_err();
-    assert_eq!(
-        (failure.reason, failure.executed),
-        (FailureReason::Redirect, Executed::Yes)
-    );
-    assert_eq!(
-        vendor.counts().requests,
-        6,
-        "the request and five redirects"
-    );
-    let stays = Http::new(vendor.url())
-        .redirects(0)
-        .open(&sizing(1))
-        .unwrap();
+    let failure = call(&follows.tool(Request::get("/")).unwrap(), &json!({}), PLENTY).unwrap_err();
+    assert_eq!((failure.reason, failure.executed), (FailureReason::Redirect, Executed::Yes));
+    assert_eq!(vendor.counts().requests, 6, "the request and five redirects");
+    let stays = Http::new(vendor.url()).redirects(0).open(&sizing(1)).unwrap();
     let failure = call(&stays.tool(Request::get("/")).unwrap(), &json!({}), PLENTY).unwrap_err();
     assert_eq!(failure.reason, FailureReason::HttpStatus);
-    let accepts = stays
-        .tool(Request::get("/").accept([302]).keep_header("Location"))
-        .unwrap();
+    let accepts = stays.tool(Request::get("/").accept([302]).keep_header("Location")).unwrap();
     let result = call(&accepts, &json!({}), PLENTY).unwrap();
-    assert_eq!(
-        (&result["status"], &result["headers"]["location"]),
-        (&json!(302), &json!("/"))
-    );
+    assert_eq!((&result["status"], &result["headers"]["location"]), (&json!(302), &json!("/")));
 }
 
 #[test]
@@ -224,10 +145,7 @@ fn redirects_stay_within_the_origin_and_keep_its_credential() {
     home.set_path("/same", to(format!("{}/there", home.url())));
     home.set_path("/far", to(format!("{}/there", other.url())));
     home.set_path("/odd", to("ftp://127.0.0.1/there".to_owned()));
-    home.set_path(
-        "/repeat",
-        Behaviour::Answer(Reply::status(307).header("Location", "/there")),
-    );
+    home.set_path("/repeat", Behaviour::Answer(Reply::status(307).header("Location", "/there")));
     let client = Http::new(home.url())
         .header("Authorization", "Bearer s3cret-token")
         .header("X-Api-Key", "s3cret-key")
@@ -240,19 +158,12 @@ fn redirects_stay_within_the_origin_and_keep_its_credential() {
         assert_eq!(arrived.path(), "/there");
         assert_eq!(arrived.header("authorization"), Some("Bearer s3cret-token"));
     }
-    for request in [
-        Request::get("/far"),
-        Request::get("/odd"),
-        Request::post("/repeat").body(json!(1)),
-    ] {
+    for request in
+        [Request::get("/far"), Request::get("/odd"), Request::post("/repeat").body(json!(1))]
+    {
         let tool = client.tool(request).unwrap();
         let failure = call(&tool, &json!({}), PLENTY).unwrap_err();
-        assert_eq!(
-            failure.reason,
-            FailureReason::Redirect,
-            "{}",
-            failure.message
-        );
+        assert_eq!(failure.reason, FailureReason::Redirect, "{}", failure.message);
     }
     assert_eq!(other.counts().accepted, 0);
 }
@@ -270,10 +181,7 @@ fn a_backend_that_never_reads_ends_at_the_limit() {
         let tool = client.tool(request).unwrap();
         let begun = Instant::now();
         let failure = call(&tool, &given, LIMIT).unwrap_err();
-        assert_eq!(
-            (failure.reason, failure.executed),
-            (FailureReason::Limit, Executed::Unknown)
-        );
+        assert_eq!((failure.reason, failure.executed), (FailureReason::Limit, Executed::Unknown));
         assert!(begun.elapsed() >= LIMIT && begun.elapsed() < PLENTY / 3);
     }
 }
@@ -283,14 +191,8 @@ fn a_handshake_that_hangs_ends_at_the_limit_or_sooner() {
     let vendor = vendor();
     vendor.set(Behaviour::NeverRead);
     let url = vendor.url().replace("http:", "https:");
-    for (connect, reason) in [
-        (PLENTY, FailureReason::Limit),
-        (LIMIT / 2, FailureReason::Connect),
-    ] {
-        let client = Http::new(&url)
-            .connect_timeout(connect)
-            .open(&sizing(1))
-            .unwrap();
+    for (connect, reason) in [(PLENTY, FailureReason::Limit), (LIMIT / 2, FailureReason::Connect)] {
+        let client = Http::new(&url).connect_timeout(connect).open(&sizing(1)).unwrap();
         let tool = client.tool(Request::get("/")).unwrap();
         let begun = Instant::now();
         let failure = call(&tool, &json!({}), LIMIT).unwrap_err();
@@ -303,14 +205,8 @@ fn a_handshake_that_hangs_ends_at_the_limit_or_sooner() {
 fn a_connection_that_is_never_answered_ends_at_the_limit_or_sooner() {
     let silent = Unanswered::open().unwrap();
     let url = format!("http://{}", silent.addr());
-    for (connect, reason) in [
-        (PLENTY, FailureReason::Limit),
-        (LIMIT / 2, FailureReason::Connect),
-    ] {
-        let client = Http::new(&url)
-            .connect_timeout(connect)
-            .open(&sizing(1))
-            .unwrap();
+    for (connect, reason) in [(PLENTY, FailureReason::Limit), (LIMIT / 2, FailureReason::Connect)] {
+        let client = Http::new(&url).connect_timeout(connect).open(&sizing(1)).unwrap();
         let tool = client.tool(Request::get("/")).unwrap();
         let begun = Instant::now();
         let failure = call(&tool, &json!({}), LIMIT).unwrap_err();
@@ -331,15 +227,10 @@ fn a_refusal_shows_status_and_body_but_no_credential() {
     let tool = client.tool(Request::get("/")).unwrap();
     let echo = format!("no Bearer s3cret-token, s3cret-token {}", "é".repeat(5000));
     vendor.set(Behaviour::Answer(
-        Reply::text(echo)
-            .with_status(403)
-            .header("X-Debug", "Bearer s3cret-token"),
+        Reply::text(echo).with_status(403).header("X-Debug", "Bearer s3cret-token"),
     ));
     let failure = call(&tool, &json!({}), PLENTY).unwrap_err();
-    assert_eq!(
-        (failure.reason, failure.executed),
-        (FailureReason::HttpStatus, Executed::Yes)
-    );
+    assert_eq!((failure.reason, failure.executed), (FailureReason::HttpStatus, Executed::Yes));
     let shown = failure.evidence.value().unwrap();
     assert_eq!(shown["status"], 403);
     let body = shown["body"].as_str().unwrap();
@@ -373,14 +264,9 @@ fn a_refusal_stands_although_its_body_never_ends() {
 fn accepted_statuses_are_the_tools_own() {
     let vendor = vendor();
     vendor.set(Behaviour::Answer(Reply::json("null").with_status(404)));
-    let tool = client(&vendor)
-        .tool(Request::get("/").accept([200, 404]))
-        .unwrap();
+    let tool = client(&vendor).tool(Request::get("/").accept([200, 404])).unwrap();
     let result = call(&tool, &json!({}), PLENTY).unwrap();
-    assert_eq!(
-        (&result["status"], &result["body"]),
-        (&json!(404), &Value::Null)
-    );
+    assert_eq!((&result["status"], &result["body"]), (&json!(404), &Value::Null));
     vendor.set(Behaviour::Answer(Reply::status(204)));
     let failure = call(&tool, &json!({}), PLENTY).unwrap_err();
     assert_eq!(failure.reason, FailureReason::HttpStatus);
@@ -396,29 +282,11 @@ fn a_backend_that_asks_for_a_pause_is_heard() {
     let secs = |s| Some(Duration::from_secs(s));
     for (status, header, reason, executed, pause) in [
         (429, Some("7".to_owned()), throttled, Executed::No, secs(7)),
-        (
-            429,
-            Some(" 0 ".to_owned()),
-            throttled,
-            Executed::No,
-            secs(0),
-        ),
+        (429, Some(" 0 ".to_owned()), throttled, Executed::No, secs(0)),
         (429, None, throttled, Executed::No, None),
         (429, Some("soon".to_owned()), throttled, Executed::No, None),
-        (
-            429,
-            Some(httpdate::fmt_http_date(past)),
-            throttled,
-            Executed::No,
-            secs(0),
-        ),
-        (
-            503,
-            Some("120".to_owned()),
-            throttled,
-            Executed::Unknown,
-            secs(120),
-        ),
+        (429, Some(httpdate::fmt_http_date(past)), throttled, Executed::No, secs(0)),
+        (503, Some("120".to_owned()), throttled, Executed::Unknown, secs(120)),
         (503, None, refused, Executed::Yes, None),
         (500, Some("5".to_owned()), refused, Executed::Yes, secs(5)),
     ] {
@@ -432,12 +300,7 @@ fn a_backend_that_asks_for_a_pause_is_heard() {
         assert_eq!(failure.retry_after, pause);
     }
     let date = httpdate::fmt_http_date(soon);
-    vendor.set(Behaviour::Answer(
-        Reply::status(503).header("Retry-After", date),
-    ));
-    let pause = call(&tool, &json!({}), PLENTY)
-        .unwrap_err()
-        .retry_after
-        .unwrap();
+    vendor.set(Behaviour::Answer(Reply::status(503).header("Retry-After", date)));
+    let pause = call(&tool, &json!({}), PLENTY).unwrap_err().retry_after.unwrap();
     assert!((60..=100).contains(&pause.as_secs()), "{pause:?}");
 }

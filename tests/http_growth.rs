@@ -24,23 +24,14 @@ fn held() -> (usize, usize, usize) {
         let line = status.lines().find(|line| line.starts_with(name)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     };
-    (
-        fs::read_dir("/proc/self/fd").unwrap().count(),
-        field("Threads:"),
-        field("VmRSS:"),
-    )
+    (fs::read_dir("/proc/self/fd").unwrap().count(), field("Threads:"), field("VmRSS:"))
 }
 
 /// Streams dropped half-way and cancelled while nobody reads them.
 fn streams(vendor: &Vendor) {
     let reply = Reply::text("x".repeat(2000));
-    vendor.set(Behaviour::HangBody {
-        framing: Framing::Chunked,
-        reply,
-    });
-    let tool = client(vendor)
-        .streaming(Request::get("/"), StreamLimits::default())
-        .unwrap();
+    vendor.set(Behaviour::HangBody { framing: Framing::Chunked, reply });
+    let tool = client(vendor).streaming(Request::get("/"), StreamLimits::default()).unwrap();
     let opening = tool.prepare(&args(&json!({}))).unwrap();
     for round in 0..200 {
         let token = CancelToken::new();
@@ -72,22 +63,14 @@ fn a_thousand_hung_requests_leave_nothing_behind() {
     for round in 0..1000 {
         let token = CancelToken::new();
         let by_limit = round % 10 == 0;
-        let limit = if by_limit {
-            Duration::from_millis(10)
-        } else {
-            PLENTY
-        };
+        let limit = if by_limit { Duration::from_millis(10) } else { PLENTY };
         runs.send(Run::detached(limit, token.clone())).unwrap();
         if !by_limit {
             assert!(vendor.wait_in_flight(1, PLENTY));
             token.cancel();
         }
         let reason = ends.recv_timeout(PLENTY).expect("ends");
-        let expected = if by_limit {
-            FailureReason::Limit
-        } else {
-            FailureReason::Cancelled
-        };
+        let expected = if by_limit { FailureReason::Limit } else { FailureReason::Cancelled };
         assert_eq!(reason, expected);
         assert!(vendor.wait(PLENTY, |counts| counts.connections == 0));
         if round == 100 {
@@ -99,10 +82,7 @@ fn a_thousand_hung_requests_leave_nothing_behind() {
     // The vendor counts a connection as gone just before its thread is.
     assert!(after.0 <= before.0, "descriptors: {before:?} {after:?}");
     assert!(after.1 <= before.1 + 2, "threads: {before:?} {after:?}");
-    assert!(
-        after.2 <= before.2 + 8 * 1024,
-        "resident KiB: {before:?} {after:?}"
-    );
+    assert!(after.2 <= before.2 + 8 * 1024, "resident KiB: {before:?} {after:?}");
     drop(runs);
     worker.join().unwrap();
 }

@@ -38,13 +38,7 @@ fn named(
         look_up()
     };
     let http = http(Http::new("http://vendor.test").resolver(resolver));
-    (
-        http.open(&sizing(4))
-            .unwrap()
-            .tool(Request::get("/"))
-            .unwrap(),
-        asked,
-    )
+    (http.open(&sizing(4)).unwrap().tool(Request::get("/")).unwrap(), asked)
 }
 
 /// A resolver that hangs until the sender is dropped, and then says `found`.
@@ -74,10 +68,7 @@ fn a_name_is_looked_up_once_for_many_calls() {
             });
         }
     });
-    assert_eq!(
-        (asked.load(Ordering::SeqCst), vendor.counts().requests),
-        (1, 40)
-    );
+    assert_eq!((asked.load(Ordering::SeqCst), vendor.counts().requests), (1, 40));
     assert_eq!(vendor.seen()[0].header("host"), Some("vendor.test"));
 }
 
@@ -85,11 +76,7 @@ fn a_name_is_looked_up_once_for_many_calls() {
 fn the_systems_resolver_is_the_default() {
     let vendor = vendor();
     let url = format!("http://localhost:{}", vendor.addr().port());
-    let tool = Http::new(url)
-        .open(&sizing(1))
-        .unwrap()
-        .tool(Request::get("/"))
-        .unwrap();
+    let tool = Http::new(url).open(&sizing(1)).unwrap().tool(Request::get("/")).unwrap();
     assert!(call(&tool, &json!({}), PLENTY).is_ok());
 }
 
@@ -103,16 +90,11 @@ fn a_name_without_an_address_fails_and_is_asked_for_again() {
         |_| Ok(Vec::new()),
         |_| Err(io::ErrorKind::NotFound.into()),
     ]);
-    let (tool, asked) = named(
-        |http| http,
-        move || (answers.lock().pop().expect("asked four times"))(addr),
-    );
+    let (tool, asked) =
+        named(|http| http, move || (answers.lock().pop().expect("asked four times"))(addr));
     for round in 1..=3 {
         let failure = call(&tool, &json!({}), PLENTY).unwrap_err();
-        assert_eq!(
-            (failure.reason, failure.executed),
-            (FailureReason::Connect, Executed::No)
-        );
+        assert_eq!((failure.reason, failure.executed), (FailureReason::Connect, Executed::No));
         assert_eq!(asked.load(Ordering::SeqCst), round);
     }
     assert!(call(&tool, &json!({}), PLENTY).is_ok());
@@ -121,10 +103,7 @@ fn a_name_without_an_address_fails_and_is_asked_for_again() {
 #[test]
 fn a_resolver_that_hangs_holds_nobody_past_the_limit() {
     let vendor = vendor();
-    for (connect, reason) in [
-        (PLENTY, FailureReason::Limit),
-        (LIMIT / 2, FailureReason::Connect),
-    ] {
+    for (connect, reason) in [(PLENTY, FailureReason::Limit), (LIMIT / 2, FailureReason::Connect)] {
         let (release, look_up) = hanging(vendor.addr());
         let (tool, asked) = named(|http| http.connect_timeout(connect), look_up);
         for _ in 0..3 {
@@ -135,10 +114,7 @@ fn a_resolver_that_hangs_holds_nobody_past_the_limit() {
         }
         assert_eq!(asked.load(Ordering::SeqCst), 1, "one thread, whoever waits");
         drop(release);
-        assert!(
-            call(&tool, &json!({}), PLENTY).is_ok(),
-            "the late answer serves"
-        );
+        assert!(call(&tool, &json!({}), PLENTY).is_ok(), "the late answer serves");
         assert_eq!(asked.load(Ordering::SeqCst), 1);
     }
 }
@@ -156,10 +132,7 @@ fn a_cancel_ends_the_wait_for_a_name() {
         let waiter = thread::spawn(move || ended.send(operation(&run)).unwrap());
         token.cancel();
         let failure = end.recv_timeout(PLENTY / 3).expect("ends").unwrap_err();
-        assert_eq!(
-            (failure.reason, failure.executed),
-            (FailureReason::Cancelled, Executed::No)
-        );
+        assert_eq!((failure.reason, failure.executed), (FailureReason::Cancelled, Executed::No));
         waiter.join().unwrap();
     }
     assert!(asked.load(Ordering::SeqCst) <= 1);
@@ -171,10 +144,8 @@ fn every_address_is_tried() {
     let vendor = vendor();
     let silent = Unanswered::open().unwrap();
     let addrs = vec![refused_addr().unwrap(), silent.addr(), vendor.addr()];
-    let (tool, _) = named(
-        |http| http.connect_timeout(Duration::from_secs(3)),
-        move || Ok(addrs.clone()),
-    );
+    let (tool, _) =
+        named(|http| http.connect_timeout(Duration::from_secs(3)), move || Ok(addrs.clone()));
     assert!(call(&tool, &json!({}), PLENTY).is_ok());
     assert_eq!(vendor.counts().requests, 1);
 }

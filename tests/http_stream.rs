@@ -19,11 +19,7 @@ use watertight::testing::{Behaviour, Framing, Reply, Vendor};
 const LIMIT: Duration = Duration::from_millis(250);
 
 fn long() -> StreamLimits {
-    StreamLimits {
-        silence_max: PLENTY * 2,
-        idle_max: PLENTY * 2,
-        ..StreamLimits::default()
-    }
+    StreamLimits { silence_max: PLENTY * 2, idle_max: PLENTY * 2, ..StreamLimits::default() }
 }
 
 fn open(vendor: &Vendor, limits: StreamLimits, run: &Run) -> Result<Stream, Failure> {
@@ -37,10 +33,7 @@ fn run(limit: Duration) -> Run {
 
 /// Half of a body of 2,000 bytes, and then nothing.
 fn half() -> Behaviour {
-    Behaviour::HangBody {
-        framing: Framing::Chunked,
-        reply: Reply::text("x".repeat(2000)),
-    }
+    Behaviour::HangBody { framing: Framing::Chunked, reply: Reply::text("x".repeat(2000)) }
 }
 
 /// Reads to the end; how it ended.
@@ -55,11 +48,7 @@ fn drain(stream: &mut Stream) -> Result<usize, Failure> {
 }
 
 fn assert_gone(vendor: &Vendor) {
-    assert!(
-        vendor.wait(PLENTY, |counts| counts.connections == 0),
-        "{:?}",
-        vendor.counts()
-    );
+    assert!(vendor.wait(PLENTY, |counts| counts.connections == 0), "{:?}", vendor.counts());
 }
 
 #[test]
@@ -69,27 +58,14 @@ fn events_come_while_the_backend_still_works() {
     let (first, rest) = ("id: 1\ndata: {\"a\":1}\n\n", "id: 2\ndata: two\n\ndata");
     assert_eq!(first.len(), rest.len());
     let reply = Reply::status(200).body("text/event-stream", format!("{first}{rest}"));
-    vendor.set(Behaviour::HangBody {
-        framing: Framing::Chunked,
-        reply,
-    });
+    vendor.set(Behaviour::HangBody { framing: Framing::Chunked, reply });
     let stream = open(&vendor, long(), &run(PLENTY)).unwrap();
-    assert_eq!(
-        (stream.status(), stream.header("content-type")),
-        (200, Some("text/event-stream"))
-    );
+    assert_eq!((stream.status(), stream.header("content-type")), (200, Some("text/event-stream")));
     let mut events = Events::new(stream);
-    let event = |data: &str, id: &str| Event {
-        event: "message".into(),
-        data: data.into(),
-        id: id.into(),
-    };
+    let event =
+        |data: &str, id: &str| Event { event: "message".into(), data: data.into(), id: id.into() };
     assert_eq!(events.next().unwrap().unwrap(), event("{\"a\":1}", "1"));
-    assert_eq!(
-        vendor.counts().in_flight,
-        1,
-        "the answer is still being written"
-    );
+    assert_eq!(vendor.counts().in_flight, 1, "the answer is still being written");
     vendor.release();
     assert_eq!(events.next().unwrap().unwrap(), event("two", "2"));
     assert!(events.next().is_none() && events.next().is_none());
@@ -100,18 +76,12 @@ fn a_silent_backend_is_given_up() {
     let vendor = vendor();
     for behaviour in [half(), Behaviour::Hang] {
         vendor.set(behaviour);
-        let limits = StreamLimits {
-            silence_max: LIMIT,
-            ..long()
-        };
+        let limits = StreamLimits { silence_max: LIMIT, ..long() };
         let begun = Instant::now();
         let failure = open(&vendor, limits, &run(PLENTY))
             .and_then(|mut stream| drain(&mut stream))
             .unwrap_err();
-        assert_eq!(
-            (failure.reason, failure.executed),
-            (FailureReason::Limit, Executed::Unknown)
-        );
+        assert_eq!((failure.reason, failure.executed), (FailureReason::Limit, Executed::Unknown));
         assert!(failure.message.contains("silent"), "{}", failure.message);
         assert!(begun.elapsed() >= LIMIT && begun.elapsed() < PLENTY / 3);
         assert_gone(&vendor);
@@ -122,21 +92,14 @@ fn a_silent_backend_is_given_up() {
 fn the_run_limit_bounds_the_whole() {
     let vendor = vendor();
     let every = Duration::from_millis(20);
-    vendor.set(Behaviour::DripBody {
-        every,
-        reply: Reply::text("x".repeat(2000)),
-    });
+    vendor.set(Behaviour::DripBody { every, reply: Reply::text("x".repeat(2000)) });
     let begun = Instant::now();
     let mut stream = open(&vendor, long(), &run(LIMIT)).unwrap();
     let failure = drain(&mut stream).unwrap_err();
     assert_eq!(failure.reason, FailureReason::Limit);
     assert!(begun.elapsed() >= LIMIT && begun.elapsed() < PLENTY / 3);
     assert_gone(&vendor);
-    assert_eq!(
-        drain(&mut stream).unwrap_err().message,
-        failure.message,
-        "the same again"
-    );
+    assert_eq!(drain(&mut stream).unwrap_err().message, failure.message, "the same again");
 }
 
 #[test]
@@ -144,14 +107,7 @@ fn a_stream_that_nobody_reads_is_closed() {
     let vendor = vendor();
     for behaviour in [half(), Behaviour::EndlessBody] {
         for (limits, limit, words) in [
-            (
-                StreamLimits {
-                    idle_max: LIMIT,
-                    ..long()
-                },
-                PLENTY * 2,
-                "nobody has read",
-            ),
+            (StreamLimits { idle_max: LIMIT, ..long() }, PLENTY * 2, "nobody has read"),
             (long(), LIMIT, "ended at its limit"),
         ] {
             vendor.set(behaviour.clone());
@@ -171,10 +127,7 @@ fn a_stream_that_nobody_reads_is_closed() {
 fn a_consumer_that_reads_now_and_then_is_not_idle() {
     let vendor = vendor();
     vendor.set(Behaviour::EndlessBody);
-    let limits = StreamLimits {
-        idle_max: PLENTY / 3,
-        ..long()
-    };
+    let limits = StreamLimits { idle_max: PLENTY / 3, ..long() };
     let mut stream = open(&vendor, limits, &run(PLENTY)).unwrap();
     for _ in 0..100 {
         assert!(stream.receive(&mut [0; 10]).unwrap() > 0);
@@ -191,10 +144,7 @@ fn a_cancel_ends_a_stream_whether_or_not_it_is_read() {
     let mut idle = open(&vendor, long(), &Run::detached(PLENTY, token.clone())).unwrap();
     token.cancel();
     assert_gone(&vendor);
-    assert_eq!(
-        drain(&mut idle).unwrap_err().reason,
-        FailureReason::Cancelled
-    );
+    assert_eq!(drain(&mut idle).unwrap_err().reason, FailureReason::Cancelled);
 
     let token = CancelToken::new();
     let mut read = open(&vendor, long(), &Run::detached(PLENTY, token.clone())).unwrap();
@@ -206,10 +156,7 @@ fn a_cancel_ends_a_stream_whether_or_not_it_is_read() {
     });
     half_read.recv_timeout(PLENTY).unwrap();
     token.cancel();
-    assert_eq!(
-        reader.join().unwrap().unwrap_err().reason,
-        FailureReason::Cancelled
-    );
+    assert_eq!(reader.join().unwrap().unwrap_err().reason, FailureReason::Cancelled);
     assert_gone(&vendor);
 
     vendor.set(Behaviour::Hang);
@@ -219,20 +166,14 @@ fn a_cancel_ends_a_stream_whether_or_not_it_is_read() {
         let opening = scope.spawn(|| open(&vendor, long(), &run));
         assert!(vendor.wait_in_flight(1, PLENTY));
         token.cancel();
-        assert_eq!(
-            opening.join().unwrap().unwrap_err().reason,
-            FailureReason::Cancelled
-        );
+        assert_eq!(opening.join().unwrap().unwrap_err().reason, FailureReason::Cancelled);
     });
 }
 
 #[test]
 fn a_whole_stream_gives_its_connection_back_and_a_late_cancel_does_not_touch_it() {
     let vendor = vendor();
-    vendor.set(Behaviour::Framed(
-        Framing::Chunked,
-        Reply::text("all of it"),
-    ));
+    vendor.set(Behaviour::Framed(Framing::Chunked, Reply::text("all of it")));
     let client = client(&vendor);
     let streaming = client.streaming(Request::get("/"), long()).unwrap();
     let plain = client.tool(Request::get("/")).unwrap();
@@ -245,11 +186,7 @@ fn a_whole_stream_gives_its_connection_back_and_a_late_cancel_does_not_touch_it(
         assert_eq!(text, "all of it");
         token.cancel();
         assert!(call(&plain, &json!({}), PLENTY).is_ok());
-        assert_eq!(
-            stream.receive(&mut [0; 10]).unwrap(),
-            0,
-            "the end stays the end"
-        );
+        assert_eq!(stream.receive(&mut [0; 10]).unwrap(), 0, "the end stays the end");
     }
     assert_eq!(vendor.counts().accepted, 1);
 }
@@ -258,32 +195,19 @@ fn a_whole_stream_gives_its_connection_back_and_a_late_cancel_does_not_touch_it(
 fn a_stream_that_breaks_or_is_too_long_fails_for_good() {
     let vendor = vendor();
     let reply = Reply::text("x".repeat(2000));
-    let few = StreamLimits {
-        bytes_max: 1500,
-        ..long()
-    };
+    let few = StreamLimits { bytes_max: 1500, ..long() };
     for (behaviour, limits, reason) in [
         (
-            Behaviour::Reset {
-                framing: Framing::UntilClose,
-                reply: reply.clone(),
-            },
+            Behaviour::Reset { framing: Framing::UntilClose, reply: reply.clone() },
             long(),
             FailureReason::HttpProtocol,
         ),
         (
-            Behaviour::CutBody {
-                framing: Framing::Chunked,
-                reply: reply.clone(),
-            },
+            Behaviour::CutBody { framing: Framing::Chunked, reply: reply.clone() },
             long(),
             FailureReason::HttpProtocol,
         ),
-        (
-            Behaviour::Answer(reply.clone()),
-            few,
-            FailureReason::TooLarge,
-        ),
+        (Behaviour::Answer(reply.clone()), few, FailureReason::TooLarge),
     ] {
         vendor.set(behaviour);
         let mut stream = open(&vendor, limits, &run(PLENTY)).unwrap();
@@ -302,20 +226,8 @@ fn a_stream_that_breaks_or_is_too_long_fails_for_good() {
 fn limits_of_no_time_are_refused() {
     let client = Http::new("http://127.0.0.1").open(&sizing(1)).unwrap();
     for (limits, key) in [
-        (
-            StreamLimits {
-                silence_max: Duration::ZERO,
-                ..long()
-            },
-            "`silence_max`",
-        ),
-        (
-            StreamLimits {
-                idle_max: Duration::ZERO,
-                ..long()
-            },
-            "`idle_max`",
-        ),
+        (StreamLimits { silence_max: Duration::ZERO, ..long() }, "`silence_max`"),
+        (StreamLimits { idle_max: Duration::ZERO, ..long() }, "`idle_max`"),
     ] {
         let error = client.streaming(Request::get("/"), limits).unwrap_err();
         assert!(error.starts_with(key), "{error}");

@@ -22,10 +22,7 @@ use watertight::outcome::{Executed, Failure, FailureReason};
 fn tool(server: &TlsServer, host: &str, tls: Tls) -> Arc<dyn Tool> {
     let addr = server.addr;
     let http = Http::new(format!("https://{host}:{}", addr.port())).tls(tls);
-    let client = http
-        .resolver(move |_, _| Ok(vec![addr]))
-        .open(&sizing(1))
-        .unwrap();
+    let client = http.resolver(move |_, _| Ok(vec![addr])).open(&sizing(1)).unwrap();
     client.tool(Request::get("/")).unwrap()
 }
 
@@ -34,12 +31,7 @@ fn trusting(authority: &Authority) -> Tls {
 }
 
 fn assert_no_connection(failure: &Failure, words: &str) {
-    assert_eq!(
-        failure.reason,
-        FailureReason::Connect,
-        "{}",
-        failure.message
-    );
+    assert_eq!(failure.reason, FailureReason::Connect, "{}", failure.message);
     assert_eq!(failure.executed, Executed::No);
     assert!(failure.message.contains(words), "{}", failure.message);
 }
@@ -64,11 +56,7 @@ fn nobody_else_is() {
     for (host, tls, words) in [
         ("vendor.test", trusting(&other), "invalid peer certificate"),
         ("vendor.test", Tls::new(), "invalid peer certificate"),
-        (
-            "other.test",
-            trusting(&authority),
-            "invalid peer certificate",
-        ),
+        ("other.test", trusting(&authority), "invalid peer certificate"),
     ] {
         let failure = call(&tool(&server, host, tls), &json!({}), PLENTY).unwrap_err();
         assert_no_connection(&failure, words);
@@ -96,11 +84,7 @@ fn a_backend_that_asks_gets_the_partitions_certificate() {
 fn plain_http_where_tls_is_expected_is_no_connection() {
     let vendor = support::vendor();
     let http = Http::new(vendor.url().replace("http:", "https:"));
-    let tool = http
-        .open(&sizing(1))
-        .unwrap()
-        .tool(Request::get("/"))
-        .unwrap();
+    let tool = http.open(&sizing(1)).unwrap().tool(Request::get("/")).unwrap();
     let failure = call(&tool, &json!({}), PLENTY).unwrap_err();
     assert_no_connection(&failure, "TLS");
 }
@@ -115,10 +99,7 @@ fn limits_and_cancels_hold_under_tls() {
     let limit = Duration::from_millis(250);
     let begun = Instant::now();
     let failure = call(&tool, &json!({}), limit).unwrap_err();
-    assert_eq!(
-        (failure.reason, failure.executed),
-        (FailureReason::Limit, Executed::Unknown)
-    );
+    assert_eq!((failure.reason, failure.executed), (FailureReason::Limit, Executed::Unknown));
     assert!(begun.elapsed() >= limit && begun.elapsed() < PLENTY / 3);
 
     let token = CancelToken::new();
@@ -141,10 +122,7 @@ fn an_end_without_farewell_is_no_end_of_a_body() {
     let server = TlsServer::start(&authority.identity("vendor.test"), None);
     let tool = tool(&server, "vendor.test", trusting(&authority));
     server.set(Answer::Farewell);
-    assert_eq!(
-        call(&tool, &json!({}), PLENTY).unwrap()["body"],
-        "all of it"
-    );
+    assert_eq!(call(&tool, &json!({}), PLENTY).unwrap()["body"], "all of it");
     server.set(Answer::Truncated);
     let failure = call(&tool, &json!({}), PLENTY).unwrap_err();
     assert_eq!(
@@ -156,31 +134,16 @@ fn an_end_without_farewell_is_no_end_of_a_body() {
 #[test]
 fn bad_pem_names_the_key_and_shows_no_secret() {
     let authority = Authority::new();
-    let (one, other) = (
-        authority.identity("one.test"),
-        authority.identity("other.test"),
-    );
+    let (one, other) = (authority.identity("one.test"), authority.identity("other.test"));
     for (tls, key) in [
         (Tls::new().roots_pem("nothing"), "`tls.roots`"),
         (Tls::new().roots_pem(one.key_pem.as_str()), "`tls.roots`"),
-        (
-            Tls::new().client_pem("nothing", one.key_pem.as_str()),
-            "`tls.client_cert`",
-        ),
-        (
-            Tls::new().client_pem(one.chain_pem.as_str(), "nothing"),
-            "`tls.client_key`",
-        ),
-        (
-            Tls::new().client_pem(one.chain_pem.as_str(), other.key_pem.as_str()),
-            "`tls.client_key`",
-        ),
+        (Tls::new().client_pem("nothing", one.key_pem.as_str()), "`tls.client_cert`"),
+        (Tls::new().client_pem(one.chain_pem.as_str(), "nothing"), "`tls.client_key`"),
+        (Tls::new().client_pem(one.chain_pem.as_str(), other.key_pem.as_str()), "`tls.client_key`"),
     ] {
         let shown = format!("{tls:?}");
-        let error = Http::new("https://vendor.test")
-            .tls(tls)
-            .open(&sizing(1))
-            .unwrap_err();
+        let error = Http::new("https://vendor.test").tls(tls).open(&sizing(1)).unwrap_err();
         assert!(error.starts_with(key), "{error}");
         let secret = one.key_pem.lines().nth(1).unwrap();
         assert!(!error.contains(secret) && !shown.contains(secret));

@@ -19,10 +19,7 @@ fn ask(vendor: &Vendor, path: &str) -> TcpStream {
 /// Everything up to the end of the connection, and how it ended.
 fn drain(mut client: TcpStream) -> (String, Option<ErrorKind>) {
     let mut bytes = Vec::new();
-    let ended = client
-        .read_to_end(&mut bytes)
-        .err()
-        .map(|error| error.kind());
+    let ended = client.read_to_end(&mut bytes).err().map(|error| error.kind());
     (String::from_utf8_lossy(&bytes).into_owned(), ended)
 }
 
@@ -30,10 +27,7 @@ fn drain(mut client: TcpStream) -> (String, Option<ErrorKind>) {
 fn behaviours_are_set_by_path_and_counted() {
     let vendor = Vendor::start().unwrap();
     vendor.set(Behaviour::Answer(Reply::status(404)));
-    vendor.set_path(
-        "/a",
-        Behaviour::AnswerThenClose(Reply::json("{}").header("X-A", "1")),
-    );
+    vendor.set_path("/a", Behaviour::AnswerThenClose(Reply::json("{}").header("X-A", "1")));
     let (answer, ended) = drain(ask(&vendor, "/a?b=c"));
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\n{}"));
     assert!(answer.contains("X-A: 1\r\n") && ended.is_none());
@@ -43,18 +37,8 @@ fn behaviours_are_set_by_path_and_counted() {
     assert_eq!(vendor.seen()[0].target, "/a?b=c");
     assert!(vendor.wait(PLENTY, |counts| counts.connections == 0));
     let counts = vendor.counts();
-    assert_eq!(
-        (counts.requests, counts.answered, counts.accepted),
-        (2, 2, 2)
-    );
-    assert_eq!(
-        (
-            counts.in_flight,
-            counts.in_flight_max,
-            counts.closed_by_client
-        ),
-        (0, 1, 1)
-    );
+    assert_eq!((counts.requests, counts.answered, counts.accepted), (2, 2, 2));
+    assert_eq!((counts.in_flight, counts.in_flight_max, counts.closed_by_client), (0, 1, 1));
 }
 
 #[test]
@@ -70,10 +54,7 @@ fn hung_requests_are_counted_until_released_or_given_up() {
     for client in clients {
         assert!(drain(client).0.ends_with("\r\n\r\nok"));
     }
-    assert_eq!(
-        (vendor.counts().in_flight_max, vendor.counts().answered),
-        (3, 2)
-    );
+    assert_eq!((vendor.counts().in_flight_max, vendor.counts().answered), (3, 2));
 }
 
 #[test]
@@ -85,28 +66,16 @@ fn bodies_stop_or_break_half_way() {
         (Framing::Chunked, "\r\n\r\n5\r\n01234\r\n"),
         (Framing::UntilClose, "\r\n\r\n01234"),
     ] {
-        vendor.set(Behaviour::CutBody {
-            framing,
-            reply: reply.clone(),
-        });
+        vendor.set(Behaviour::CutBody { framing, reply: reply.clone() });
         let (answer, ended) = drain(ask(&vendor, "/"));
         assert!(answer.ends_with(half) && ended.is_none(), "{answer}");
-        vendor.set(Behaviour::Reset {
-            framing,
-            reply: reply.clone(),
-        });
+        vendor.set(Behaviour::Reset { framing, reply: reply.clone() });
         let (answer, ended) = drain(ask(&vendor, "/"));
         assert!(answer.ends_with(half), "{answer}");
-        assert_eq!(
-            answer.contains("Content-Length: 10"),
-            framing == Framing::ContentLength
-        );
+        assert_eq!(answer.contains("Content-Length: 10"), framing == Framing::ContentLength);
         assert_eq!(ended, Some(ErrorKind::ConnectionReset));
     }
-    vendor.set(Behaviour::HangBody {
-        framing: Framing::ContentLength,
-        reply: reply.clone(),
-    });
+    vendor.set(Behaviour::HangBody { framing: Framing::ContentLength, reply: reply.clone() });
     let mut client = ask(&vendor, "/");
     let mut half = Vec::new();
     while !half.ends_with(b"01234") {
@@ -131,14 +100,8 @@ fn answers_come_late_or_byte_by_byte() {
     let begun = Instant::now();
     for behaviour in [
         Behaviour::Delay(50 * pause, reply.clone()),
-        Behaviour::DripBody {
-            every: 5 * pause,
-            reply: reply.clone(),
-        },
-        Behaviour::DripHead {
-            every: pause,
-            reply: reply.header("Connection", "close"),
-        },
+        Behaviour::DripBody { every: 5 * pause, reply: reply.clone() },
+        Behaviour::DripHead { every: pause, reply: reply.header("Connection", "close") },
     ] {
         vendor.set(behaviour);
         let mut client = ask(&vendor, "/");
@@ -184,14 +147,8 @@ fn stopping_ends_whatever_it_does() {
         Behaviour::NeverRead,
         Behaviour::EndlessBody,
         Behaviour::Delay(PLENTY, Reply::default()),
-        Behaviour::DripHead {
-            every: PLENTY,
-            reply: Reply::default(),
-        },
-        Behaviour::HangBody {
-            framing: Framing::ContentLength,
-            reply: Reply::default(),
-        },
+        Behaviour::DripHead { every: PLENTY, reply: Reply::default() },
+        Behaviour::HangBody { framing: Framing::ContentLength, reply: Reply::default() },
         Behaviour::Garbage,
         Behaviour::default(),
     ] {

@@ -20,13 +20,7 @@ struct Serving {
 impl Serving {
     fn start() -> Serving {
         let server = Server::bind(0).unwrap();
-        let port = server
-            .url()
-            .rsplit(':')
-            .next()
-            .unwrap()
-            .trim_end_matches('/')
-            .parse();
+        let port = server.url().rsplit(':').next().unwrap().trim_end_matches('/').parse();
         Serving {
             port: port.unwrap(),
             stopper: server.stopper(),
@@ -36,9 +30,7 @@ impl Serving {
 
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(30)))
-            .unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         stream
     }
 
@@ -103,10 +95,7 @@ fn the_page_and_its_parts_are_served_and_forbid_any_other_source() {
         let (status, head, body) = serving.ask(&format!("GET {path} HTTP/1.1\nHost: HOST"), "");
         assert_eq!(status, 200, "{path}");
         assert!(head.contains(&format!("content-type: {kind}")), "{head}");
-        assert!(
-            head.contains("default-src 'none'") && head.contains("nosniff"),
-            "{head}"
-        );
+        assert!(head.contains("default-src 'none'") && head.contains("nosniff"), "{head}");
         assert!(!body.is_empty());
         assert!(!body.contains("https://"), "{path} names another origin");
     }
@@ -124,16 +113,10 @@ fn the_answer_is_the_outcome_of_the_library() {
     let answers: Value = serde_json::from_str(&body).unwrap();
     for (at, policy) in ["fifo", "strict"].into_iter().enumerate() {
         let outcome = run(&Scenario::from_json(&scenario(policy).to_string()).unwrap());
-        assert_eq!(
-            answers[at]["outcome"],
-            serde_json::to_value(&outcome).unwrap()
-        );
+        assert_eq!(answers[at]["outcome"], serde_json::to_value(&outcome).unwrap());
         let tallies = answers[at]["tallies"].as_array().unwrap();
         assert_eq!(tallies.len(), 21);
-        assert_eq!(
-            tallies[7],
-            serde_json::to_value(outcome.tallies_at(7)).unwrap()
-        );
+        assert_eq!(tallies[7], serde_json::to_value(outcome.tallies_at(7)).unwrap());
     }
     assert_eq!(answers[2]["error"]["field"], "slots");
 }

@@ -28,10 +28,7 @@ fn a_call_that_is_too_long_ends_on_the_server_too() {
     let bench = Bench::shared();
     for call in bench.in_flight(LIMIT) {
         let (reason, executed, took) = call.failure();
-        assert_eq!(
-            (reason, executed),
-            (FailureReason::Limit, Executed::Unknown)
-        );
+        assert_eq!((reason, executed), (FailureReason::Limit, Executed::Unknown));
         assert!(took >= LIMIT);
     }
     server_is_idle(&mut bench.cluster.client());
@@ -45,15 +42,8 @@ fn a_cancel_ends_the_call_at_once_and_on_the_server_too() {
         let cancelled = Instant::now();
         call.token.cancel();
         let (reason, executed, _) = call.failure();
-        assert_eq!(
-            (reason, executed),
-            (FailureReason::Cancelled, Executed::Unknown)
-        );
-        assert!(
-            cancelled.elapsed() < FENCE,
-            "it took {:?}",
-            cancelled.elapsed()
-        );
+        assert_eq!((reason, executed), (FailureReason::Cancelled, Executed::Unknown));
+        assert!(cancelled.elapsed() < FENCE, "it took {:?}", cancelled.elapsed());
     }
     server_is_idle(&mut bench.cluster.client());
     bench.works();
@@ -64,10 +54,7 @@ fn a_pool_with_fewer_seats_than_callers_says_so_at_the_limit() {
     let bench = Bench::shared();
     let calls = bench.in_flight(AMPLE);
     let (reason, executed, took) = InFlight::start(&bench.one, Duration::from_millis(50)).failure();
-    assert_eq!(
-        (reason, executed),
-        (FailureReason::PoolExhausted, Executed::No)
-    );
+    assert_eq!((reason, executed), (FailureReason::PoolExhausted, Executed::No));
     assert!(took < FENCE, "it took {took:?}");
     for call in calls {
         call.token.cancel();
@@ -78,10 +65,7 @@ fn a_pool_with_fewer_seats_than_callers_says_so_at_the_limit() {
 #[test]
 fn a_cancel_never_hits_the_next_call_and_nothing_grows() {
     let bench = Bench::shared();
-    let nap = bench
-        .db
-        .tool(Query::new("select pg_sleep(0.002)::text as v"))
-        .unwrap();
+    let nap = bench.db.tool(Query::new("select pg_sleep(0.002)::text as v")).unwrap();
     let round = |rounds: u32| {
         for n in 0..rounds {
             let token = CancelToken::new();
@@ -102,19 +86,11 @@ fn a_cancel_never_hits_the_next_call_and_nothing_grows() {
     let before = footprint();
     round(200);
     let after = footprint();
-    assert!(
-        after.0 <= before.0 + 2 && after.1 <= before.1,
-        "{before:?} became {after:?}"
-    );
+    assert!(after.0 <= before.0 + 2 && after.1 <= before.1, "{before:?} became {after:?}");
     server_is_idle(&mut bench.cluster.client());
     let backends =
         "select count(*) from pg_stat_activity where application_name = 'watertight/sql'";
-    let count: i64 = bench
-        .cluster
-        .client()
-        .query_one(backends, &[])
-        .unwrap()
-        .get(0);
+    let count: i64 = bench.cluster.client().query_one(backends, &[]).unwrap().get(0);
     assert!(count <= i64::from(CALLS), "{count} connections");
 
     let threads = footprint().1;
@@ -126,29 +102,14 @@ fn a_cancel_never_hits_the_next_call_and_nothing_grows() {
 #[test]
 fn nothing_is_begun_when_the_limit_is_over_or_the_call_is_cancelled() {
     let bench = Bench::shared();
-    let insert = bench
-        .db
-        .tool(Query::new("create table begun (n int)"))
-        .unwrap();
+    let insert = bench.db.tool(Query::new("create table begun (n int)")).unwrap();
     let over = call_within(&insert, &json!({}), Duration::ZERO, &CancelToken::new()).unwrap_err();
-    assert_eq!(
-        (over.reason, over.executed),
-        (FailureReason::Limit, Executed::No)
-    );
+    assert_eq!((over.reason, over.executed), (FailureReason::Limit, Executed::No));
     let token = CancelToken::new();
     token.cancel();
     let cancelled = call_within(&insert, &json!({}), AMPLE, &token).unwrap_err();
-    assert_eq!(
-        (cancelled.reason, cancelled.executed),
-        (FailureReason::Cancelled, Executed::No)
-    );
-    assert!(
-        bench
-            .cluster
-            .client()
-            .execute("select * from begun", &[])
-            .is_err()
-    );
+    assert_eq!((cancelled.reason, cancelled.executed), (FailureReason::Cancelled, Executed::No));
+    assert!(bench.cluster.client().execute("select * from begun", &[]).is_err());
 }
 
 #[test]

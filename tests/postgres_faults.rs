@@ -31,9 +31,7 @@ fn a_killed_backend_fails_its_own_call_only() {
     let mut outside = bench.cluster.client();
     let mut calls = bench.in_flight(LIMIT);
     for pid in &napping(&mut outside)[1..] {
-        outside
-            .execute("select pg_terminate_backend($1)", &[pid])
-            .unwrap();
+        outside.execute("select pg_terminate_backend($1)", &[pid]).unwrap();
     }
     let mut reasons: Vec<_> = calls.drain(..).map(|call| call.failure().0).collect();
     reasons.sort_by_key(|reason| reason.as_str());
@@ -60,10 +58,7 @@ fn a_crash_of_the_server_ends_all_calls_and_none_after_it() {
     signal("KILL", victim);
     for call in calls {
         let (reason, executed, took) = call.failure();
-        assert_eq!(
-            (reason, executed),
-            (FailureReason::ServerDown, Executed::Unknown)
-        );
+        assert_eq!((reason, executed), (FailureReason::ServerDown, Executed::Unknown));
         assert!(took < LIMIT + FENCE, "it took {took:?}");
     }
     eventually("it works again", || match bench.one(LIMIT) {
@@ -82,9 +77,7 @@ fn a_backend_that_is_cancelled_by_someone_else_says_so() {
     let calls = bench.in_flight(AMPLE);
     let mut outside = bench.cluster.client();
     for pid in napping(&mut outside) {
-        outside
-            .execute("select pg_cancel_backend($1)", &[&pid])
-            .unwrap();
+        outside.execute("select pg_cancel_backend($1)", &[&pid]).unwrap();
     }
     for call in calls {
         assert_eq!(call.failure().0, FailureReason::QueryCancelled);
@@ -97,17 +90,11 @@ fn stopped_backends_hold_no_call_beyond_its_limit() {
     let bench = Bench::shared();
     let mut outside = bench.cluster.client();
     let calls = bench.in_flight(LIMIT);
-    let stopped: Vec<_> = napping(&mut outside)
-        .into_iter()
-        .map(Stopped::stop)
-        .collect();
+    let stopped: Vec<_> = napping(&mut outside).into_iter().map(Stopped::stop).collect();
     assert_eq!(stopped.len(), CALLS as usize);
     for call in calls {
         let (reason, executed, _) = call.failure();
-        assert_eq!(
-            (reason, executed),
-            (FailureReason::Limit, Executed::Unknown)
-        );
+        assert_eq!((reason, executed), (FailureReason::Limit, Executed::Unknown));
     }
     bench.works();
 
@@ -119,11 +106,7 @@ fn stopped_backends_hold_no_call_beyond_its_limit() {
         let cancelled = Instant::now();
         call.token.cancel();
         assert_eq!(call.failure().0, FailureReason::Cancelled);
-        assert!(
-            cancelled.elapsed() < FENCE,
-            "it took {:?}",
-            cancelled.elapsed()
-        );
+        assert!(cancelled.elapsed() < FENCE, "it took {:?}", cancelled.elapsed());
     }
     bench.works();
     drop((stopped, more));
@@ -136,10 +119,7 @@ fn an_idle_connection_whose_backend_is_stopped_is_replaced() {
     bench.works();
     let mut outside = bench.cluster.client();
     let idle = outside
-        .query(
-            "select pid from pg_stat_activity where application_name = 'watertight/sql'",
-            &[],
-        )
+        .query("select pid from pg_stat_activity where application_name = 'watertight/sql'", &[])
         .unwrap();
     assert!(!idle.is_empty());
     let stopped: Vec<_> = idle.iter().map(|row| Stopped::stop(row.get(0))).collect();
@@ -187,10 +167,7 @@ fn a_restart_of_the_server_needs_none_of_the_pool() {
     bench.server().stop();
     for call in calls {
         let (reason, executed, took) = call.failure();
-        assert_eq!(
-            (reason, executed),
-            (FailureReason::ServerDown, Executed::Unknown)
-        );
+        assert_eq!((reason, executed), (FailureReason::ServerDown, Executed::Unknown));
         assert!(took < LIMIT + FENCE, "it took {took:?}");
     }
     let refused = InFlight::start(&bench.one, AMPLE);
@@ -219,10 +196,7 @@ fn a_dead_relay_holds_no_call_beyond_its_limit() {
     assert_eq!(last.failure().0, FailureReason::Cancelled);
     for call in calls {
         let (reason, executed, _) = call.failure();
-        assert_eq!(
-            (reason, executed),
-            (FailureReason::Limit, Executed::Unknown)
-        );
+        assert_eq!((reason, executed), (FailureReason::Limit, Executed::Unknown));
     }
     for _ in 0..2 {
         let (reason, executed, _) = InFlight::start(&bench.one, LIMIT).failure();
@@ -239,10 +213,7 @@ fn connections_that_others_have_taken_are_said_to_be_so() {
     let bench = Bench::own(&["max_connections=6", "superuser_reserved_connections=0"]);
     let others: Vec<_> = (0..6).map(|_| bench.cluster.client()).collect();
     let (reason, executed, took) = InFlight::start(&bench.one, AMPLE).failure();
-    assert_eq!(
-        (reason, executed),
-        (FailureReason::PoolExhausted, Executed::No)
-    );
+    assert_eq!((reason, executed), (FailureReason::PoolExhausted, Executed::No));
     assert!(took < FENCE, "it took {took:?}");
     drop(others);
     eventually("the server has let them go", || bench.one(LIMIT).is_ok());

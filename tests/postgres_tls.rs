@@ -32,12 +32,8 @@ struct Secured {
     client: (PathBuf, PathBuf),
 }
 
-const TLS: [&str; 4] = [
-    "ssl=on",
-    "ssl_cert_file=server.pem",
-    "ssl_key_file=server.key",
-    "ssl_ca_file=root.pem",
-];
+const TLS: [&str; 4] =
+    ["ssl=on", "ssl_cert_file=server.pem", "ssl_key_file=server.key", "ssl_ca_file=root.pem"];
 
 impl Secured {
     /// Issued to `name`.
@@ -48,27 +44,17 @@ impl Secured {
         cluster.put("server.pem", &certificate);
         cluster.put("server.key", &key);
         let (certificate, key) = issued(&root, "postgres");
-        let client = (
-            cluster.put("client.pem", &certificate),
-            cluster.put("client.key", &key),
-        );
+        let client = (cluster.put("client.pem", &certificate), cluster.put("client.key", &key));
         let stranger = cluster.put("stranger.pem", &stranger.pem());
         let root = cluster.put("root.pem", &root.pem());
         cluster.restart_with(&TLS);
-        Secured {
-            cluster,
-            root,
-            stranger,
-            client,
-        }
+        Secured { cluster, root, stranger, client }
     }
 
     /// Whether the connection of a call with these options is encrypted.
     fn encrypted(&self, options: &str) -> Result<bool, Failure> {
         let url = format!("{}?{options}", self.cluster.url());
-        let db = Postgres::new(url)
-            .open(&sizing(1))
-            .expect("the options are right");
+        let db = Postgres::new(url).open(&sizing(1)).expect("the options are right");
         let sql = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
         let rows = call(&db.tool(Query::new(sql)).unwrap(), &json!({}))?;
         Ok(rows == json!([{"ssl": true}]))
@@ -76,10 +62,7 @@ impl Secured {
 
     fn refused(&self, options: &str) -> String {
         let failure = self.encrypted(options).expect_err(options);
-        assert_eq!(
-            (failure.reason, failure.executed),
-            (FailureReason::Connect, Executed::No)
-        );
+        assert_eq!((failure.reason, failure.executed), (FailureReason::Connect, Executed::No));
         failure.message
     }
 }
@@ -103,23 +86,14 @@ fn each_mode_checks_what_it_says() {
     let _alone = alone();
     let mut secured = Secured::start("127.0.0.1");
     let (root, stranger) = (secured.root.display(), secured.stranger.display());
-    let (with_root, with_stranger) = (
-        format!("sslrootcert={root}"),
-        format!("sslrootcert={stranger}"),
-    );
-    assert!(
-        secured.encrypted("").unwrap(),
-        "preferred, if the server can"
-    );
+    let (with_root, with_stranger) =
+        (format!("sslrootcert={root}"), format!("sslrootcert={stranger}"));
+    assert!(secured.encrypted("").unwrap(), "preferred, if the server can");
     assert!(secured.encrypted("sslmode=prefer").unwrap());
     assert!(!secured.encrypted("sslmode=disable").unwrap());
     assert!(secured.encrypted("sslmode=require").unwrap());
     for mode in ["verify-ca", "verify-full"] {
-        assert!(
-            secured
-                .encrypted(&format!("sslmode={mode}&{with_root}"))
-                .unwrap()
-        );
+        assert!(secured.encrypted(&format!("sslmode={mode}&{with_root}")).unwrap());
         let message = secured.refused(&format!("sslmode={mode}&{with_stranger}"));
         assert!(message.contains("certificate"), "{message}");
         secured.refused(&format!("sslmode={mode}"));
@@ -138,11 +112,7 @@ fn a_certificate_of_another_host_passes_for_its_issuer_only() {
     let _alone = alone();
     let secured = Secured::start("db.example");
     let root = format!("sslrootcert={}", secured.root.display());
-    assert!(
-        secured
-            .encrypted(&format!("sslmode=verify-ca&{root}"))
-            .unwrap()
-    );
+    assert!(secured.encrypted(&format!("sslmode=verify-ca&{root}")).unwrap());
     let message = secured.refused(&format!("sslmode=verify-full&{root}"));
     assert!(message.contains("not valid for name"), "{message}");
 }
@@ -151,18 +121,12 @@ fn a_certificate_of_another_host_passes_for_its_issuer_only() {
 fn a_client_shows_its_certificate() {
     let _alone = alone();
     let mut secured = Secured::start("127.0.0.1");
-    secured
-        .cluster
-        .put("pg_hba.conf", "hostssl all all 127.0.0.1/32 cert\n");
+    secured.cluster.put("pg_hba.conf", "hostssl all all 127.0.0.1/32 cert\n");
     secured.cluster.restart_with(&TLS);
     secured.refused("sslmode=require");
     let (certificate, key) = &secured.client;
     let own = format!("sslcert={}&sslkey={}", certificate.display(), key.display());
-    assert!(
-        secured
-            .encrypted(&format!("sslmode=require&{own}"))
-            .unwrap()
-    );
+    assert!(secured.encrypted(&format!("sslmode=require&{own}")).unwrap());
 }
 
 #[test]
@@ -170,10 +134,7 @@ fn calls_end_over_tls_as_they_do_without() {
     let alone = alone();
     let secured = Secured::start("127.0.0.1");
     let root = secured.root.display();
-    let url = format!(
-        "{}?sslmode=verify-full&sslrootcert={root}",
-        secured.cluster.url()
-    );
+    let url = format!("{}?sslmode=verify-full&sslrootcert={root}", secured.cluster.url());
     let bench = Bench::on(Arc::new(secured.cluster), &url, AMPLE, alone);
     let mut outside = bench.cluster.client();
     for call in bench.in_flight(LIMIT) {
@@ -181,10 +142,7 @@ fn calls_end_over_tls_as_they_do_without() {
     }
     server_is_idle(&mut outside);
     let calls = bench.in_flight(LIMIT);
-    let stopped: Vec<_> = napping(&mut outside)
-        .into_iter()
-        .map(Stopped::stop)
-        .collect();
+    let stopped: Vec<_> = napping(&mut outside).into_iter().map(Stopped::stop).collect();
     for call in calls {
         assert_eq!(call.failure().0, FailureReason::Limit);
     }

@@ -27,12 +27,7 @@ const TREE: &str = "
 
 /// The same program as in the tree, of somebody else.
 fn look_alike() -> Stray {
-    Stray(
-        std::process::Command::new("sleep")
-            .arg("120")
-            .spawn()
-            .unwrap(),
-    )
+    Stray(std::process::Command::new("sleep").arg("120").spawn().unwrap())
 }
 
 /// Checks that all of `TREE` is gone; with nothing but a group to hold it, that the outcome owns up
@@ -45,12 +40,7 @@ fn check_tree(folder: &Path, held_by: &str, shown: &Value) {
     if held_by == "group" {
         assert_eq!(shown["pipe_held_open"], true);
         // Those in a session of their own.
-        let strays = || {
-            pids.iter()
-                .copied()
-                .filter(|pid| alive(*pid))
-                .collect::<Vec<_>>()
-        };
+        let strays = || pids.iter().copied().filter(|pid| alive(*pid)).collect::<Vec<_>>();
         eventually("the group is gone", || strays().len() == 3);
         strays().into_iter().for_each(process_support::kill);
     } else {
@@ -65,10 +55,7 @@ fn a_normal_exit_ends_the_tree_and_nobody_else() {
         let folder = tempfile::tempdir().unwrap();
         let innocent = look_alike();
         let shown = run(process.dir(folder.path()), sh(TREE), json!({})).unwrap();
-        assert_eq!(
-            (&shown["exit_code"], &shown["stdout"]),
-            (&json!(0), &json!("begun\n"))
-        );
+        assert_eq!((&shown["exit_code"], &shown["stdout"]), (&json!(0), &json!("begun\n")));
         check_tree(folder.path(), held_by, &shown);
         assert!(innocent.is_alive());
     });
@@ -84,10 +71,7 @@ fn the_run_limit_ends_the_tree_and_shows_what_was_written() {
         let start = Instant::now();
         let limit = Duration::from_secs(2);
         let failure = call(&*tool, &json!({}), limit, &CancelToken::new()).unwrap_err();
-        assert_eq!(
-            (failure.reason, failure.executed),
-            (FailureReason::Limit, Executed::Unknown)
-        );
+        assert_eq!((failure.reason, failure.executed), (FailureReason::Limit, Executed::Unknown));
         assert!(start.elapsed() >= limit && start.elapsed() < Duration::from_secs(20));
         assert_eq!(evidence(&failure)["stdout"], "begun\n");
         assert_eq!(evidence(&failure)["signal"], "SIGKILL");
@@ -156,16 +140,10 @@ fn no_time_and_no_caller_mean_no_start() {
     let tool = local.tool(Command::new(["touch", "started"])).unwrap();
     let token = CancelToken::new();
     let failure = call(&*tool, &json!({}), Duration::ZERO, &token).unwrap_err();
-    assert_eq!(
-        (failure.reason, failure.executed),
-        (FailureReason::Limit, Executed::No)
-    );
+    assert_eq!((failure.reason, failure.executed), (FailureReason::Limit, Executed::No));
     token.cancel();
     let failure = call(&*tool, &json!({}), AMPLE, &token).unwrap_err();
-    assert_eq!(
-        (failure.reason, failure.executed),
-        (FailureReason::Cancelled, Executed::No)
-    );
+    assert_eq!((failure.reason, failure.executed), (FailureReason::Cancelled, Executed::No));
     assert!(!folder.path().join("started").exists());
 }
 

@@ -29,20 +29,11 @@ fn a_thousand_kills_leave_nothing_behind() {
         let rounds = if held_by == "cgroup" { 100 } else { 1000 };
         for round in 0..rounds {
             let token = CancelToken::new();
-            let failure = call(
-                &*tool,
-                &json!({}),
-                Duration::from_millis(1 + round % 4),
-                &token,
-            )
-            .unwrap_err();
+            let failure =
+                call(&*tool, &json!({}), Duration::from_millis(1 + round % 4), &token).unwrap_err();
             assert_eq!(failure.reason, FailureReason::Limit, "{held_by} {round}");
         }
-        assert_eq!(
-            belongings(),
-            before,
-            "descriptors, threads, children ({held_by})"
-        );
+        assert_eq!(belongings(), before, "descriptors, threads, children ({held_by})");
     });
     let groups = std::fs::read_dir("/sys/fs/cgroup/unified")
         .or_else(|_| std::fs::read_dir("/sys/fs/cgroup"));

@@ -46,20 +46,13 @@ mod linux {
     pub(super) fn this_program_is_its_own_shim() {
         let command = Command::new(["nice"]).limits(Limits::new().nice(19));
         let shown = run(Process::new(), command, json!({})).unwrap();
-        assert_eq!(
-            (&shown["stdout"], &shown["held_by"]),
-            (&json!("19\n"), &json!("shim"))
-        );
+        assert_eq!((&shown["stdout"], &shown["held_by"]), (&json!("19\n"), &json!("shim")));
     }
 
     pub(super) fn nobody_outlives_a_harness_that_is_killed() {
         let folder = tempfile::tempdir().unwrap();
         let this = std::env::current_exe().unwrap();
-        let harness = Bare::new(this)
-            .arg(HARNESS)
-            .arg(folder.path())
-            .spawn()
-            .unwrap();
+        let harness = Bare::new(this).arg(HARNESS).arg(folder.path()).spawn().unwrap();
         let mut harness = Stray(harness);
         let in_folder = |name: &str| -> std::path::PathBuf { Path::new(folder.path()).join(name) };
         eventually("the call runs", || in_folder("ready").exists());

@@ -17,15 +17,8 @@ fn a_program_that_kills_its_shim_is_found_out() {
         let folder = tempfile::tempdir().unwrap();
         let script = "echo $$ > pids; kill -KILL $PPID; exec sleep 120";
         let failure = run(process.dir(folder.path()), sh(script), json!({})).unwrap_err();
-        assert_eq!(
-            (failure.reason, failure.executed),
-            (FailureReason::Error, Executed::Unknown)
-        );
-        let fate = if held_by == "cgroup" {
-            "was killed"
-        } else {
-            "may still run"
-        };
+        assert_eq!((failure.reason, failure.executed), (FailureReason::Error, Executed::Unknown));
+        let fate = if held_by == "cgroup" { "was killed" } else { "may still run" };
         let message = format!("lost the shim of `sh` (signal: 9 (SIGKILL)); what it began {fate}");
         assert_eq!(failure.message, message);
         let pid = pids(&folder.path().join("pids"))[0];
@@ -40,9 +33,7 @@ fn a_program_that_kills_its_shim_is_found_out() {
 #[test]
 fn a_shim_that_is_asked_to_end_ends_everybody() {
     let folder = tempfile::tempdir().unwrap();
-    let process = Process::new()
-        .shim(process_support::shim())
-        .dir(folder.path());
+    let process = Process::new().shim(process_support::shim()).dir(folder.path());
     let script = "sleep 120 & echo $! > pids; kill -TERM $PPID; wait";
     let failure = run(process, sh(script), json!({})).unwrap_err();
     assert_eq!(failure.reason, FailureReason::Signal);
@@ -53,38 +44,19 @@ fn a_shim_that_is_asked_to_end_ends_everybody() {
 fn a_program_that_is_no_shim_is_found_out() {
     let process = Process::new().shim(Shim::At("/bin/true".into()));
     let failure = run(process, Command::new(["echo", "x"]), json!({})).unwrap_err();
-    assert_eq!(
-        (failure.reason, failure.executed),
-        (FailureReason::Error, Executed::Unknown)
-    );
+    assert_eq!((failure.reason, failure.executed), (FailureReason::Error, Executed::Unknown));
 
     let process = Process::new().shim(Shim::At("/etc/passwd".into()));
     let failure = run(process, Command::new(["echo", "x"]), json!({})).unwrap_err();
-    assert_eq!(
-        (failure.reason, failure.executed),
-        (FailureReason::Spawn, Executed::No)
-    );
-    assert!(
-        failure.message.contains("/etc/passwd"),
-        "{}",
-        failure.message
-    );
+    assert_eq!((failure.reason, failure.executed), (FailureReason::Spawn, Executed::No));
+    assert!(failure.message.contains("/etc/passwd"), "{}", failure.message);
 }
 
 #[test]
 fn a_shim_that_nobody_started_does_nothing() {
-    let Shim::At(file) = process_support::shim() else {
-        unreachable!()
-    };
-    for args in [
-        &[][..],
-        &["--watertight-shim"],
-        &["--watertight-shim", "/bin/echo", "echo"],
-    ] {
-        let output = std::process::Command::new(&file)
-            .args(args)
-            .output()
-            .unwrap();
+    let Shim::At(file) = process_support::shim() else { unreachable!() };
+    for args in [&[][..], &["--watertight-shim"], &["--watertight-shim", "/bin/echo", "echo"]] {
+        let output = std::process::Command::new(&file).args(args).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(output.stdout.is_empty() && output.stderr.is_empty());
     }

@@ -73,13 +73,7 @@ fn every_number_has_a_least_and_a_most() {
         ("target_percent", 0, 100),
     ];
     for (field, least, most) in ranges {
-        for value in [
-            json!(least - 1),
-            json!(most + 1),
-            json!(1.5),
-            json!("1"),
-            Value::Null,
-        ] {
+        for value in [json!(least - 1), json!(most + 1), json!(1.5), json!("1"), Value::Null] {
             let error = error(&with(field, &value));
             assert_eq!((error.field.as_str(), &error.value), (field, &value));
             let range = format!("must be a whole number from {least} to {most}");
@@ -106,10 +100,7 @@ fn every_field_is_required_once_and_no_other_is_known() {
 
     let twice = valid().to_string().replacen('{', r#"{"slots": 9, "#, 1);
     let error = error(&twice);
-    assert_eq!(
-        (error.field.as_str(), error.rule.as_str()),
-        ("slots", "must be given once")
-    );
+    assert_eq!((error.field.as_str(), error.rule.as_str()), ("slots", "must be given once"));
 
     let error = self::error(&with("slot", &json!(4)));
     assert_eq!((error.field.as_str(), error.value), ("slot", json!(4)));
@@ -127,10 +118,7 @@ fn words_and_texts_that_are_no_scenario_are_refused() {
     assert_eq!(error.to_string(), "stall_a = 1: must be true or false");
 
     let error = self::error("[1, 2]");
-    assert_eq!(
-        (error.field.as_str(), error.value),
-        ("scenario", json!("[1,2]"))
-    );
+    assert_eq!((error.field.as_str(), error.value), ("scenario", json!("[1,2]")));
     let error = self::error("{\"slots\": 4,\n");
     assert!(error.rule.contains("line 2 column 0"), "{error}");
 }
@@ -188,10 +176,7 @@ fn assert_accounted(outcome: &Outcome, tick: u32) {
     }
     let drawn = &outcome.ticks[tick as usize];
     let in_state = |state| {
-        let ids = outcome
-            .requests
-            .iter()
-            .filter(|request| request.state_at(tick) == Some(state));
+        let ids = outcome.requests.iter().filter(|request| request.state_at(tick) == Some(state));
         ids.map(|request| request.id).collect::<Vec<_>>()
     };
     let mut running: Vec<_> = drawn.slots.iter().flatten().copied().collect();

@@ -18,15 +18,11 @@ use watertight::driver::sql::Query;
 use watertight::outcome::{Executed, FailureReason};
 
 fn open(cluster: &Cluster, connections: u32) -> Database {
-    Postgres::new(cluster.url())
-        .open(&sizing(connections))
-        .unwrap()
+    Postgres::new(cluster.url()).open(&sizing(connections)).unwrap()
 }
 
 fn tool(db: &Database, sql: &str, params: &[&str]) -> Arc<dyn Tool> {
-    let query = params
-        .iter()
-        .fold(Query::new(sql), |query, param| query.param(*param));
+    let query = params.iter().fold(Query::new(sql), |query, param| query.param(*param));
     db.tool(query).unwrap()
 }
 
@@ -55,31 +51,19 @@ fn values_come_back_with_their_types() {
         ("'a''b'::varchar", json!("a'b")),
         ("'ab'::char(4)", json!("ab  ")),
         ("'x'::\"char\"", json!("x")),
-        (
-            "'{\"a\": [1, 2.5, null]}'::jsonb",
-            json!({"a": [1, 2.5, null]}),
-        ),
+        ("'{\"a\": [1, 2.5, null]}'::jsonb", json!({"a": [1, 2.5, null]})),
         ("'[1]'::json", json!([1])),
         ("'\\x00ff'::bytea", json!("\\x00ff")),
         ("'ok'::mood", json!("ok")),
         ("7::age", json!(7)),
         ("'2024-02-29'::date", json!("2024-02-29")),
-        (
-            "'2024-02-29 23:59:59.5'::timestamp",
-            json!("2024-02-29T23:59:59.5"),
-        ),
-        (
-            "'2024-02-29 23:59:59+02'::timestamptz",
-            json!("2024-02-29T21:59:59Z"),
-        ),
+        ("'2024-02-29 23:59:59.5'::timestamp", json!("2024-02-29T23:59:59.5")),
+        ("'2024-02-29 23:59:59+02'::timestamptz", json!("2024-02-29T21:59:59Z")),
         ("'infinity'::timestamptz", json!("infinity")),
         ("'0044-03-15 BC'::date", json!("-0043-03-15")),
         ("'10:00:00.25'::time", json!("10:00:00.25")),
         ("'10:00:00-03:30'::timetz", json!("10:00:00-03:30")),
-        (
-            "'1 year 2 months -3 days 04:05:06'::interval",
-            json!("P1Y2M-3DT4H5M6S"),
-        ),
+        ("'1 year 2 months -3 days 04:05:06'::interval", json!("P1Y2M-3DT4H5M6S")),
         ("'10.0.0.1'::inet", json!("10.0.0.1")),
         ("'10.0.0.0/8'::cidr", json!("10.0.0.0/8")),
         ("'::1'::inet", json!("::1")),
@@ -94,11 +78,7 @@ fn values_come_back_with_their_types() {
             json!("6f1b4d52-43a5-4d2c-9d1e-0f5a0c6a0d11"),
         ),
     ] {
-        assert_eq!(
-            select(&db, &format!("select {sql} as v")),
-            json!([{ "v": value }]),
-            "{sql}"
-        );
+        assert_eq!(select(&db, &format!("select {sql} as v")), json!([{ "v": value }]), "{sql}");
     }
 }
 
@@ -139,10 +119,7 @@ fn dates_read_as_the_server_writes_them() {
     assert!(rows.len() > 4000);
     for row in rows {
         assert_eq!(row["d"], row["t"]);
-        assert_eq!(
-            row["ts"],
-            json!(format!("{}T00:00:00", row["t"].as_str().unwrap()))
-        );
+        assert_eq!(row["ts"], json!(format!("{}T00:00:00", row["t"].as_str().unwrap())));
     }
 }
 
@@ -159,11 +136,7 @@ fn arguments_are_bound_by_the_servers_types() {
         ("numeric", json!("0.10"), json!("0.10")),
         ("numeric", json!(2.5), json!("2.5")),
         ("bool", json!(false), json!(false)),
-        (
-            "text",
-            json!("$1 '; drop table t; --"),
-            json!("$1 '; drop table t; --"),
-        ),
+        ("text", json!("$1 '; drop table t; --"), json!("$1 '; drop table t; --")),
         ("varchar", json!(""), json!("")),
         (
             "uuid",
@@ -172,28 +145,16 @@ fn arguments_are_bound_by_the_servers_types() {
         ),
         ("jsonb", json!({"a": "b"}), json!({"a": "b"})),
         ("json", json!("text"), json!("text")),
-        (
-            "timestamptz",
-            json!("2024-02-29T12:00:00Z"),
-            json!("2024-02-29T12:00:00Z"),
-        ),
+        ("timestamptz", json!("2024-02-29T12:00:00Z"), json!("2024-02-29T12:00:00Z")),
         ("date", json!("2024-02-29"), json!("2024-02-29")),
         ("interval", json!("P1DT2H"), json!("P1DT2H")),
         ("bytea", json!("\\x00ff"), json!("\\x00ff")),
         ("inet", json!("10.0.0.1"), json!("10.0.0.1")),
         ("size", json!("m"), json!("m")),
         ("int4[]", json!([1, null, 3]), json!([1, null, 3])),
-        (
-            "text[]",
-            json!(["a,b", "{\"\\", ""]),
-            json!(["a,b", "{\"\\", ""]),
-        ),
+        ("text[]", json!(["a,b", "{\"\\", ""]), json!(["a,b", "{\"\\", ""])),
         ("int4[]", json!([[1], [2]]), json!([[1], [2]])),
-        (
-            "jsonb[]",
-            json!([{"a": 1}, [2], "x"]),
-            json!([{"a": 1}, [2], "x"]),
-        ),
+        ("jsonb[]", json!([{"a": 1}, [2], "x"]), json!([{"a": 1}, [2], "x"])),
         ("int4", json!(null), json!(null)),
         ("jsonb", json!(null), json!(null)),
     ] {
@@ -201,24 +162,17 @@ fn arguments_are_bound_by_the_servers_types() {
         let rows = call(&echo, &json!({ "v": value })).unwrap();
         assert_eq!(rows, json!([{ "v": back }]), "{ty} {value}");
     }
-    let params = [
-        "{a}", "{b}", "{c}", "{d}", "{e}", "{f}", "{g}", "{h}", "{i}", "{j}-{a}",
-    ];
+    let params = ["{a}", "{b}", "{c}", "{d}", "{e}", "{f}", "{g}", "{h}", "{i}", "{j}-{a}"];
     let ten = tool(
         &db,
         "select $10 as j, $1 as a, $1 || $2 as ab, \
                     $3 || $4 || $5 || $6 || $7 || $8 || $9 as rest",
         &params,
     );
-    let given = ("abcdefghij"
-        .chars()
-        .map(|c| (c.to_string(), json!(c.to_string()))))
-    .collect::<serde_json::Map<_, _>>();
+    let given = ("abcdefghij".chars().map(|c| (c.to_string(), json!(c.to_string()))))
+        .collect::<serde_json::Map<_, _>>();
     let rows = call(&ten, &given.into()).unwrap();
-    assert_eq!(
-        rows,
-        json!([{"j": "j-a", "a": "a", "ab": "ab", "rest": "cdefghi"}])
-    );
+    assert_eq!(rows, json!([{"j": "j-a", "a": "a", "ab": "ab", "rest": "cdefghi"}]));
 }
 
 #[test]
@@ -240,26 +194,10 @@ fn a_wrong_argument_is_named_and_nothing_is_executed() {
         let sql = format!("insert into touched values (1) returning $2::{ty} as v, $1::text as w");
         let insert = tool(&db, &sql, &["{w}", "{when}"]);
         let failure = call(&insert, &json!({"w": "fine", "when": value})).unwrap_err();
-        assert_eq!(
-            failure.reason,
-            FailureReason::InvalidCall,
-            "{ty}: {}",
-            failure.message
-        );
+        assert_eq!(failure.reason, FailureReason::InvalidCall, "{ty}: {}", failure.message);
         assert_eq!(failure.executed, Executed::No, "{ty}");
-        assert!(
-            failure.message.contains("argument `when`"),
-            "{ty}: {}",
-            failure.message
-        );
-        assert!(
-            !failure.message.contains("secret-1"),
-            "{ty}: {}",
-            failure.message
-        );
+        assert!(failure.message.contains("argument `when`"), "{ty}: {}", failure.message);
+        assert!(!failure.message.contains("secret-1"), "{ty}: {}", failure.message);
     }
-    assert_eq!(
-        select(&db, "select count(*) as n from touched"),
-        json!([{"n": 0}])
-    );
+    assert_eq!(select(&db, "select count(*) as n from touched"), json!([{"n": 0}]));
 }

@@ -39,26 +39,16 @@ impl Source {
 
     /// The text without its unit tests.
     fn code(&self) -> &str {
-        let end = self
-            .text
-            .find("#[cfg(test)]\nmod tests {")
-            .unwrap_or(self.text.len());
+        let end = self.text.find("#[cfg(test)]\nmod tests {").unwrap_or(self.text.len());
         &self.text[..end]
     }
 
     fn name(&self) -> String {
-        self.path
-            .strip_prefix(root())
-            .unwrap()
-            .display()
-            .to_string()
+        self.path.strip_prefix(root()).unwrap().display().to_string()
     }
 
     fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.code()
-            .lines()
-            .enumerate()
-            .map(|(at, line)| (at + 1, line))
+        self.code().lines().enumerate().map(|(at, line)| (at + 1, line))
     }
 }
 
@@ -108,10 +98,7 @@ fn has_word(line: &str, word: &str) -> bool {
 fn arrows_between_modules_point_down_only() {
     let layer = |module: &str| LAYERS.iter().position(|layer| layer.contains(&module));
     let mut faults = Vec::new();
-    for source in sources("src")
-        .iter()
-        .filter(|source| source.module() != "lib")
-    {
+    for source in sources("src").iter().filter(|source| source.module() != "lib") {
         let Some(from) = layer(source.module()) else {
             faults.push(format!("{}: this module is in no layer", source.name()));
             continue;
@@ -130,17 +117,9 @@ fn arrows_between_modules_point_down_only() {
 
 #[test]
 fn drivers_know_nothing_of_admission() {
-    let above = [
-        "crate::admission",
-        "crate::resilience",
-        "crate::runtime",
-        "crate::telemetry",
-    ];
+    let above = ["crate::admission", "crate::resilience", "crate::runtime", "crate::telemetry"];
     let mut faults = Vec::new();
-    for source in sources("src")
-        .iter()
-        .filter(|source| source.module() == "driver")
-    {
+    for source in sources("src").iter().filter(|source| source.module() == "driver") {
         for (at, line) in source.lines() {
             if above.iter().any(|module| line.contains(module)) {
                 faults.push(format!("{}:{at}: {line}", source.name()));
@@ -180,20 +159,14 @@ fn the_pure_modules_have_no_clock_thread_lock_channel_or_log() {
             }
         }
     }
-    assert_none(
-        &faults,
-        "decisions take `now` and random numbers as arguments",
-    );
+    assert_none(&faults, "decisions take `now` and random numbers as arguments");
 }
 
 #[test]
 fn nobody_calls_what_is_banned() {
     let mut faults = Vec::new();
     let mut ban = |folder: &str, words: &[&str], free: &dyn Fn(&str) -> bool| {
-        for source in sources(folder)
-            .iter()
-            .filter(|source| !free(&source.name()))
-        {
+        for source in sources(folder).iter().filter(|source| !free(&source.name())) {
             for (at, line) in source.lines().filter(|(_, line)| !is_comment(line)) {
                 if let Some(word) = words.iter().find(|word| has_word(line, word)) {
                     faults.push(format!("{}:{at}: {word}", source.name()));
@@ -205,19 +178,9 @@ fn nobody_calls_what_is_banned() {
     let none = |_: &str| false;
     let this = |name: &str| name == "tests/tidy.rs";
     ban("src", &["Instant::now", "SystemTime::now"], &tells_time);
-    ban(
-        "src",
-        &["unbounded(", "unbounded::<", "mpsc::channel("],
-        &none,
-    );
-    ban(
-        "src",
-        &["todo!(", "unimplemented!(", "async fn", ".await"],
-        &none,
-    );
-    ban("src", &["thread::sleep"], &|name| {
-        name.starts_with("src/testing/")
-    });
+    ban("src", &["unbounded(", "unbounded::<", "mpsc::channel("], &none);
+    ban("src", &["todo!(", "unimplemented!(", "async fn", ".await"], &none);
+    ban("src", &["thread::sleep"], &|name| name.starts_with("src/testing/"));
     ban("tests", &["thread::sleep", "#[ignore"], &this);
     assert_none(&faults, "banned calls");
 }
@@ -254,18 +217,11 @@ fn files_and_functions_fit_the_eye() {
 
 #[test]
 fn the_rules_can_fail() {
-    let source = |text: &str| Source {
-        path: root().join("src/admission/x.rs"),
-        text: text.into(),
-    };
+    let source = |text: &str| Source { path: root().join("src/admission/x.rs"), text: text.into() };
     assert_eq!(source("").module(), "admission");
     assert!(has_word("let t = Instant::now();", "Instant"));
     assert!(!has_word("clock: TimeoutClock,", "Clock") && !has_word("x.await_permit()", ".await"));
     let tested = source("fn a() {}\n#[cfg(test)]\nmod tests {\n    Instant::now();\n}\n");
     assert_eq!(tested.lines().count(), 1);
-    assert!(
-        sources("src")
-            .iter()
-            .any(|source| source.code().contains("crate::"))
-    );
+    assert!(sources("src").iter().any(|source| source.code().contains("crate::")));
 }

@@ -17,10 +17,7 @@ pub(crate) fn compare(
 ) -> Comparison {
     one();
     other();
-    let mut comparison = Comparison {
-        ratios: Vec::new(),
-        noise: Vec::new(),
-    };
+    let mut comparison = Comparison { ratios: Vec::new(), noise: Vec::new() };
     for _ in 0..blocks {
         let first = one();
         let middle = other();

@@ -88,14 +88,7 @@ impl<T> Scheduler<T> {
     /// closes itself for good: its callers are refused, nobody else is touched.
     #[inline]
     pub(super) fn assert_invariants(&mut self) {
-        let Slots {
-            running,
-            overdue,
-            free_count,
-            replaced,
-            borrowed,
-            ..
-        } = self.slots;
+        let Slots { running, overdue, free_count, replaced, borrowed, .. } = self.slots;
         let there = running + overdue + free_count;
         let t = &self.totals;
         let accounted = t.finished + t.overdue + t.rejected + t.withdrawn;

@@ -87,11 +87,8 @@ impl<T> Scheduler<T> {
             };
             let deadline = waiter.clock() == Some(TimeoutClock::Deadline);
             let hint = (!deadline).then(|| self.hint_again(now, waiter.tenant, &mut outlook));
-            let rejection = if deadline {
-                Rejection::Deadline
-            } else {
-                Rejection::Busy(self.full())
-            };
+            let rejection =
+                if deadline { Rejection::Deadline } else { Rejection::Busy(self.full()) };
             self.turn_away(now, waiter, rejection, hint, effects);
         }
     }
@@ -109,10 +106,7 @@ impl<T> Scheduler<T> {
         let first = overdue.len();
         self.slots.take_due(now, |slot, held| {
             if held.state == State::Running {
-                overdue.push(Overdue {
-                    slot,
-                    clock: held.clock,
-                });
+                overdue.push(Overdue { slot, clock: held.clock });
             } else {
                 abort.push(slot);
             }

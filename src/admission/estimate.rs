@@ -18,10 +18,7 @@ pub(super) struct Estimate {
 
 impl Estimate {
     pub(super) fn new() -> Estimate {
-        Estimate {
-            counts: [0; BUCKETS],
-            total: 0,
-        }
+        Estimate { counts: [0; BUCKETS], total: 0 }
     }
 
     /// Takes one run in.
@@ -61,11 +58,7 @@ impl Ready {
     /// then. Where no run got so old, as much again as it has taken already, which is the median
     /// of a power law of exponent 1 and doubles the guess each time it proves too short.
     pub(super) fn remaining(&self, age: Duration) -> Duration {
-        let older = if age.is_zero() {
-            self.total
-        } else {
-            self.beyond[bucket(age)]
-        };
+        let older = if age.is_zero() { self.total } else { self.beyond[bucket(age)] };
         if older == 0 {
             return age;
         }
@@ -115,10 +108,7 @@ mod tests {
             assert!(at >= last);
             last = at;
             assert!(upper_bound(at) >= span);
-            assert!(
-                upper_bound(at) <= span + span / 8 + Duration::from_nanos(1),
-                "{nanos}"
-            );
+            assert!(upper_bound(at) <= span + span / 8 + Duration::from_nanos(1), "{nanos}");
         }
         assert_eq!(bucket(Duration::MAX), BUCKETS - 1);
     }

@@ -96,11 +96,8 @@ impl<T> Scheduler<T> {
             *left = match slot.state {
                 State::Overdue => age.max(self.policy.run_limit),
                 _ => {
-                    let unknown = if runs.median().is_none() {
-                        first_guess
-                    } else {
-                        Duration::ZERO
-                    };
+                    let unknown =
+                        if runs.median().is_none() { first_guess } else { Duration::ZERO };
                     runs.remaining(age).max(unknown).min(slot.due - now)
                 }
             };

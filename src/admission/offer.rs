@@ -77,12 +77,7 @@ impl<T> Scheduler<T> {
         let retry_after = comes_back.then(|| self.hint(now, tenant));
         self.count(tenant, |totals| &mut totals.rejected);
         self.tenants.leave(tenant);
-        Decision::Reject(Rejected {
-            rejection,
-            payload,
-            waited: Duration::ZERO,
-            retry_after,
-        })
+        Decision::Reject(Rejected { rejection, payload, waited: Duration::ZERO, retry_after })
     }
 
     /// Whether an offer of `tenant` would have to wait or be turned away as busy.

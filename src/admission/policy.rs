@@ -26,12 +26,8 @@ pub enum Dispatch {
 
 impl Dispatch {
     /// All of them.
-    pub const ALL: [Dispatch; 4] = [
-        Dispatch::Fifo,
-        Dispatch::RoundRobin,
-        Dispatch::Strict,
-        Dispatch::Borrow,
-    ];
+    pub const ALL: [Dispatch; 4] =
+        [Dispatch::Fifo, Dispatch::RoundRobin, Dispatch::Strict, Dispatch::Borrow];
 
     /// Its name in files: `fifo`, `round_robin`, `strict`, `borrow`.
     pub const fn as_str(self) -> &'static str {
@@ -176,12 +172,7 @@ fn error(
     rule: &'static str,
     fix: &'static str,
 ) -> PolicyError {
-    PolicyError {
-        key,
-        value: value.to_string(),
-        rule,
-        fix,
-    }
+    PolicyError { key, value: value.to_string(), rule, fix }
 }
 
 /// Refuses a list that names a tenant twice, or more of them than a partition can have slots.
@@ -196,12 +187,9 @@ fn listed_once(key: &'static str, tenants: &[(Tenant, u32)]) -> Result<(), Polic
     }
     let mut seen = HashSet::new();
     match tenants.iter().find(|(tenant, _)| !seen.insert(tenant)) {
-        Some((tenant, _)) => Err(error(
-            key,
-            tenant.as_str(),
-            "must list a tenant once",
-            "keep one of its lines",
-        )),
+        Some((tenant, _)) => {
+            Err(error(key, tenant.as_str(), "must list a tenant once", "keep one of its lines"))
+        }
         None => Ok(()),
     }
 }

@@ -46,12 +46,7 @@ pub struct Reserve {
 impl Reserve {
     /// A reserve of `slots` free slots; none is a reserve that never lends.
     pub fn new(slots: u32) -> Reserve {
-        Reserve {
-            slots,
-            free: slots,
-            line: VecDeque::new(),
-            in_line: BTreeSet::new(),
-        }
+        Reserve { slots, free: slots, line: VecDeque::new(), in_line: BTreeSet::new() }
     }
 
     /// Takes a free slot, if there is one. Nobody is in line then.

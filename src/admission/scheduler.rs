@@ -161,9 +161,7 @@ impl<T> Scheduler<T> {
     /// Whether the call in `slot` runs and has not been answered for.
     #[inline]
     pub fn is_running(&self, slot: SlotId) -> bool {
-        self.slots
-            .get(slot)
-            .is_some_and(|slot| slot.state == State::Running)
+        self.slots.get(slot).is_some_and(|slot| slot.state == State::Running)
     }
 
     /// How long the call in `slot` has been running, and whether it is overdue; `None`: the slot is

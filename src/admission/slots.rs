@@ -83,11 +83,7 @@ impl Slots {
             clock: TimeoutClock::Run,
             replaced: false,
         };
-        let home = |_| Home {
-            slots: Bits::new(total),
-            wanted: false,
-            borrowed: 0,
-        };
+        let home = |_| Home { slots: Bits::new(total), wanted: false, borrowed: 0 };
         let mut slots = Slots {
             all: vec![spare; total as usize],
             free: Bits::new(total),
@@ -123,9 +119,7 @@ impl Slots {
     }
 
     pub(super) fn occupied(&self) -> impl Iterator<Item = &Slot> {
-        self.all
-            .iter()
-            .filter(|slot| matches!(slot.state, State::Running | State::Overdue))
+        self.all.iter().filter(|slot| matches!(slot.state, State::Running | State::Overdue))
     }
 
     /// The lowest free slot of `home`.

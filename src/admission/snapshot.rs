@@ -35,10 +35,7 @@ impl<T> Scheduler<T> {
     ///
     /// A pass over the tenants that have one: at most slots and queue together.
     pub fn tenants(&self, most: usize) -> TenantSnapshot {
-        let mut rest = TenantCounts {
-            totals: self.tenants.forgotten,
-            ..TenantCounts::default()
-        };
+        let mut rest = TenantCounts { totals: self.tenants.forgotten, ..TenantCounts::default() };
         let mut busiest = BTreeSet::new();
         for (tenant, at) in self.tenants.all.iter().zip(0_usize..) {
             let offered = tenant.totals.offered;
@@ -55,10 +52,7 @@ impl<T> Scheduler<T> {
         let counts = |(_, name, at): (_, &Option<Tenant>, usize)| {
             (name.clone(), self.tenants.all[at].counts())
         };
-        TenantSnapshot {
-            busiest: busiest.into_iter().map(counts).collect(),
-            rest,
-        }
+        TenantSnapshot { busiest: busiest.into_iter().map(counts).collect(), rest }
     }
 }
 

@@ -39,11 +39,7 @@ impl TenantState {
     }
 
     pub(super) fn counts(&self) -> TenantCounts {
-        TenantCounts {
-            totals: self.totals,
-            holding: self.holding,
-            waiting: self.line.len,
-        }
+        TenantCounts { totals: self.totals, holding: self.holding, waiting: self.line.len }
     }
 }
 
@@ -312,9 +308,7 @@ impl Tenants {
 
     /// The tenant with most calls waiting, and how many; of several, the one whose newest came last.
     pub(super) fn longest_line(&self) -> Option<(u32, u32)> {
-        self.by_waiting
-            .last()
-            .map(|&(waiting, _, tenant)| (tenant, waiting))
+        self.by_waiting.last().map(|&(waiting, _, tenant)| (tenant, waiting))
     }
 
     /// How many tenants are remembered.

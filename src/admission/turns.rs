@@ -24,10 +24,7 @@ pub(super) struct Turns {
 
 impl Turns {
     pub(super) fn new(homes: usize) -> Turns {
-        Turns {
-            by_home: vec![BTreeSet::new(); homes],
-            everywhere: BTreeSet::new(),
-        }
+        Turns { by_home: vec![BTreeSet::new(); homes], everywhere: BTreeSet::new() }
     }
 
     pub(super) fn insert(&mut self, home: u32, turn: Turn) {

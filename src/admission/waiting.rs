@@ -85,11 +85,7 @@ pub(super) struct WaitingRoom<T> {
 
 impl<T> WaitingRoom<T> {
     pub(super) fn new() -> WaitingRoom<T> {
-        WaitingRoom {
-            seats: Vec::new(),
-            empty: Vec::new(),
-            by_due: BTreeSet::new(),
-        }
+        WaitingRoom { seats: Vec::new(), empty: Vec::new(), by_due: BTreeSet::new() }
     }
 
     #[inline]
@@ -106,10 +102,7 @@ impl<T> WaitingRoom<T> {
     /// The waiter that expires next, if it does so by `now`.
     #[inline]
     pub(super) fn expired(&self, now: Time) -> Option<u32> {
-        self.by_due
-            .first()
-            .filter(|&&(due, ..)| has_come(due, now))
-            .map(|&(.., at)| at)
+        self.by_due.first().filter(|&&(due, ..)| has_come(due, now)).map(|&(.., at)| at)
     }
 
     /// Any waiter.
@@ -181,7 +174,6 @@ impl<T> WaitingRoom<T> {
     }
 
     fn arrival(&self, at: Option<u32>) -> u64 {
-        at.and_then(|at| self.get(at))
-            .map_or(0, |waiter| waiter.arrival)
+        at.and_then(|at| self.get(at)).map_or(0, |waiter| waiter.arrival)
     }
 }

@@ -46,13 +46,7 @@ impl Check {
 /// The longest until a caller has its answer, and until a full partition is idle if nothing else is
 /// offered: a run, and before it as many rounds of the others as `max_wait` lets one wait for.
 fn answers_within(section: &Section) -> Duration {
-    let Policy {
-        slots,
-        queue,
-        run_limit,
-        cancel_grace,
-        ..
-    } = *section.spec.policy();
+    let Policy { slots, queue, run_limit, cancel_grace, .. } = *section.spec.policy();
     let run = run_limit.saturating_add(cancel_grace);
     let rounds = run.saturating_mul(queue.div_ceil(slots));
     run.saturating_add(rounds.min(section.spec.wait_limit()))
@@ -100,10 +94,7 @@ fn report(config: &Config) -> String {
 
 /// All threads that run calls, and all tools.
 fn totals(config: &Config) -> (u64, usize) {
-    let threads = config
-        .sections()
-        .iter()
-        .map(|section| u64::from(section.spec.capacity()));
+    let threads = config.sections().iter().map(|section| u64::from(section.spec.capacity()));
     let tools = config.sections().iter().map(|section| section.tools.len());
     (threads.sum(), tools.sum())
 }
@@ -116,9 +107,8 @@ fn data(config: &Config) -> Value {
 fn partition(section: &Section) -> Value {
     let policy = section.spec.policy();
     let homes = policy.homes.iter();
-    let homes: serde_json::Map<_, _> = homes
-        .map(|(tenant, slots)| (tenant.as_str().to_owned(), Value::from(*slots)))
-        .collect();
+    let homes: serde_json::Map<_, _> =
+        homes.map(|(tenant, slots)| (tenant.as_str().to_owned(), Value::from(*slots))).collect();
     let tools: Vec<_> = section.tools.iter().map(|tool| &**tool).collect();
     json!({
         "partition": section.spec.name(),

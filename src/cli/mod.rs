@@ -97,9 +97,7 @@ fn complain_of(error: &ConfigError) -> u8 {
     let count = error.faults().len();
     let faults = if count == 1 { "fault" } else { "faults" };
     tell(error);
-    complain(format_args!(
-        "{count} {faults} in the configuration; nothing was started"
-    ))
+    complain(format_args!("{count} {faults} in the configuration; nothing was started"))
 }
 
 /// Writes `text` to standard output, and takes it well if nobody reads it.

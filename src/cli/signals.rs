@@ -37,9 +37,7 @@ impl Stop {
                 wake();
             }
         };
-        thread::Builder::new()
-            .name("signals".to_owned())
-            .spawn(listen)?;
+        thread::Builder::new().name("signals".to_owned()).spawn(listen)?;
         Ok(())
     }
 }

@@ -8,9 +8,6 @@ const STYLE: TableStyle =
 /// A table without rows, as wide as the terminal at most.
 pub(super) fn table(header: impl Into<Row>) -> Table {
     let mut table = Table::new();
-    table
-        .load_style(STYLE)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(header);
+    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic).set_header(header);
     table
 }

@@ -26,10 +26,8 @@ impl Declared {
     /// Reads `args` of `table`.
     pub(super) fn read(table: &mut Table<'_>, faults: &mut Faults<'_>) -> Declared {
         let entries = table.entries("args", faults).unwrap_or_default();
-        let args = entries
-            .into_iter()
-            .filter_map(|(name, node)| declare(name, node, faults))
-            .collect();
+        let args =
+            entries.into_iter().filter_map(|(name, node)| declare(name, node, faults)).collect();
         let used = Vec::new();
         Declared { args, used }
     }
@@ -49,12 +47,12 @@ impl Declared {
     pub(super) fn templates(&mut self, value: &Value, place: &Place, faults: &mut Faults<'_>) {
         match value {
             Value::String(text) => self.template(text, place, faults),
-            Value::Array(items) => items
-                .iter()
-                .for_each(|item| self.templates(item, place, faults)),
-            Value::Object(fields) => fields
-                .values()
-                .for_each(|field| self.templates(field, place, faults)),
+            Value::Array(items) => {
+                items.iter().for_each(|item| self.templates(item, place, faults))
+            }
+            Value::Object(fields) => {
+                fields.values().for_each(|field| self.templates(field, place, faults))
+            }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
@@ -81,14 +79,7 @@ fn declare(name: String, node: Node<'_>, faults: &mut Faults<'_>) -> Option<Fiel
     if node.is_string() {
         let kind = kind(&node.read::<String>(faults)?, faults)?;
         let default = None;
-        return Some(Field {
-            value: ArgSpec {
-                name,
-                kind,
-                default,
-            },
-            place,
-        });
+        return Some(Field { value: ArgSpec { name, kind, default }, place });
     }
     let mut table = node.table(faults)?;
     let kind = match table.take::<String>("type", faults) {
@@ -106,14 +97,7 @@ fn declare(name: String, node: Node<'_>, faults: &mut Faults<'_>) -> Option<Fiel
         (None, Some(optional)) => optional.value.then_some(Value::Null),
         (None, None) => None,
     };
-    Some(Field {
-        value: ArgSpec {
-            name,
-            kind,
-            default,
-        },
-        place,
-    })
+    Some(Field { value: ArgSpec { name, kind, default }, place })
 }
 
 fn kind(named: &Field<String>, faults: &mut Faults<'_>) -> Option<ArgType> {
@@ -132,11 +116,7 @@ fn kind(named: &Field<String>, faults: &mut Faults<'_>) -> Option<ArgType> {
 
 /// A default must be what a call may give.
 fn check_default(name: &str, kind: ArgType, default: &Field<Value>, faults: &mut Faults<'_>) {
-    let alone = ArgSpec {
-        name: name.to_owned(),
-        kind,
-        default: None,
-    };
+    let alone = ArgSpec { name: name.to_owned(), kind, default: None };
     let signature = Signature::of([], vec![alone], kind);
     let given = Map::from_iter([(name.to_owned(), default.value.clone())]);
     if let Err(failure) = signature.check(&given) {

@@ -133,10 +133,7 @@ impl Context<'_> {
 
 /// The kinds there are: their table, and the keys that tell their tools.
 const KINDS: [(&str, &[&str]); 3] = [
-    (
-        "http",
-        &["method", "path", "query", "headers", "body", "accept"],
-    ),
+    ("http", &["method", "path", "query", "headers", "body", "accept"]),
     ("sql", &["sql", "params", "max_rows", "max_bytes"]),
     ("process", &["command", "stdin", "ok_exit_codes"]),
 ];

@@ -86,10 +86,7 @@ fn pieces(text: &str) -> impl Iterator<Item = Result<Piece<'_>, String>> {
             rest = after;
             return Some(Ok(Piece::Variable(name)));
         }
-        let next = rest
-            .char_indices()
-            .skip(1)
-            .find(|(at, _)| rest[*at..].starts_with('$'));
+        let next = rest.char_indices().skip(1).find(|(at, _)| rest[*at..].starts_with('$'));
         let (plain, after) = rest.split_at(next.map_or(rest.len(), |(at, _)| at));
         rest = after;
         Some(Ok(Piece::Text(plain)))

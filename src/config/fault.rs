@@ -93,11 +93,7 @@ pub(super) struct Place {
 impl Place {
     /// The whole file.
     pub(super) fn file() -> Place {
-        Place {
-            key: String::new(),
-            at: None,
-            shown: None,
-        }
+        Place { key: String::new(), at: None, shown: None }
     }
 
     /// The same place, of a value that no error shows.
@@ -120,11 +116,7 @@ pub(super) struct Faults<'t> {
 
 impl<'t> Faults<'t> {
     pub(super) fn new(file: &'t str, text: &'t str) -> Faults<'t> {
-        Faults {
-            file,
-            text,
-            found: Vec::new(),
-        }
+        Faults { file, text, found: Vec::new() }
     }
 
     pub(super) fn add(&mut self, place: &Place, rule: impl Into<String>, fix: impl Into<String>) {

@@ -44,10 +44,7 @@ pub(super) fn read(
     if let Some(timeout) = connect_timeout {
         http = http.connect_timeout(timeout.value);
     }
-    if let Some(Field {
-        value: Bytes(most), ..
-    }) = body_max
-    {
+    if let Some(Field { value: Bytes(most), .. }) = body_max {
         http = http.body_max(most);
     }
     if let Some(most) = redirects {
@@ -80,9 +77,7 @@ fn headers(
 /// Whether the URL's host is this machine.
 fn is_loopback(url: &str) -> bool {
     let host = url.trim_start_matches("http://");
-    ["localhost", "127.", "[::1]"]
-        .iter()
-        .any(|here| host.starts_with(here))
+    ["localhost", "127.", "[::1]"].iter().any(|here| host.starts_with(here))
 }
 
 impl Driver for HttpPlan {
@@ -98,12 +93,7 @@ impl Driver for HttpPlan {
         faults: &mut Faults<'_>,
     ) {
         let args = Declared::read(table, faults);
-        let reading = Reading {
-            args,
-            table,
-            context,
-            faults,
-        };
+        let reading = Reading { args, table, context, faults };
         self.tools.push((Arc::clone(name), reading.request()));
     }
 

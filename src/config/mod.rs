@@ -41,17 +41,8 @@
 //! Whatever is wrong is told at once, each fault with its place, and nothing is started then.
 
 #![cfg_attr(
-    not(all(
-        feature = "http",
-        feature = "postgres",
-        feature = "sqlite",
-        feature = "process"
-    )),
-    allow(
-        dead_code,
-        unused_variables,
-        reason = "each driver reads with a part of it"
-    )
+    not(all(feature = "http", feature = "postgres", feature = "sqlite", feature = "process")),
+    allow(dead_code, unused_variables, reason = "each driver reads with a part of it")
 )]
 
 mod args;
@@ -147,10 +138,8 @@ impl Config {
     ) -> Result<Config, ConfigError> {
         let mut root = raw::parse(text, name)?;
         let mut faults = Faults::new(name, text);
-        let context = Context {
-            dir: Path::new(name).parent().unwrap_or(Path::new("")),
-            lookup: &lookup,
-        };
+        let context =
+            Context { dir: Path::new(name).parent().unwrap_or(Path::new("")), lookup: &lookup };
         let mut drafts = drafts(&mut root, &context, &mut faults);
         tool::read(&mut root, &mut drafts, &context, &mut faults);
         root.finish(&mut faults);
@@ -169,15 +158,9 @@ impl Config {
     ///
     /// What the system refuses now: threads, and what has changed since the file was read.
     pub fn build(&self) -> Result<Runtime, ConfigError> {
-        self.builder()?
-            .build()
-            .map_err(|SpecError { partition, error }| {
-                self.late(
-                    format!("partition.{partition}.{}", error.key),
-                    error.rule,
-                    error.fix,
-                )
-            })
+        self.builder()?.build().map_err(|SpecError { partition, error }| {
+            self.late(format!("partition.{partition}.{}", error.key), error.rule, error.fix)
+        })
     }
 
     /// The same up to the last step, to add partitions and tools in code.
@@ -206,10 +189,7 @@ impl Config {
     /// A fault that was none when the file was read.
     fn late(&self, key: String, rule: &str, fix: &str) -> ConfigError {
         let mut faults = Faults::new(&self.file, "");
-        let place = Place {
-            key,
-            ..Place::file()
-        };
+        let place = Place { key, ..Place::file() };
         faults.add(&place, rule, fix);
         faults.into_result().expect_err("one fault was added")
     }
@@ -234,11 +214,7 @@ impl Section {
 
     fn warnings(&self) -> impl Iterator<Item = String> {
         let name = self.spec.name();
-        let mut found = self
-            .driver
-            .as_ref()
-            .map(|driver| driver.advice())
-            .unwrap_or_default();
+        let mut found = self.driver.as_ref().map(|driver| driver.advice()).unwrap_or_default();
         if self.tools.is_empty() {
             found.push("no tool uses it".to_owned());
         }
@@ -281,11 +257,7 @@ fn drafts<'t>(
         table.finish(faults);
         drafts.push(Draft {
             broken: wanted && driver.is_none(),
-            section: Section {
-                spec,
-                driver,
-                tools: Vec::new(),
-            },
+            section: Section { spec, driver, tools: Vec::new() },
             table: driver_table,
             tools: Vec::new(),
         });
@@ -323,9 +295,7 @@ fn read(path: &Path) -> Result<String, String> {
     let file = std::fs::File::open(path).map_err(|error| format!("cannot be opened: {error}"))?;
     let mut text = String::new();
     let mut bounded = file.take(FILE_MAX + 1);
-    bounded
-        .read_to_string(&mut text)
-        .map_err(|error| format!("cannot be read: {error}"))?;
+    bounded.read_to_string(&mut text).map_err(|error| format!("cannot be read: {error}"))?;
     if text.len() as u64 > FILE_MAX {
         return Err("is larger than 1 MiB".to_owned());
     }

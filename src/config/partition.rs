@@ -19,11 +19,7 @@ const DISPATCHES: [(&str, Dispatch); 4] = [
 
 /// Reads the knobs of the partition called `name`; its driver's table is left in `table`.
 pub(super) fn read(name: &str, table: &mut Table<'_>, faults: &mut Faults<'_>) -> PartitionSpec {
-    let mut knobs = Knobs {
-        spec: PartitionSpec::new(name),
-        table,
-        faults,
-    };
+    let mut knobs = Knobs { spec: PartitionSpec::new(name), table, faults };
     if let Err(fault) = knobs.spec.check() {
         let place = knobs.table.place.clone();
         knobs.faults.add(&place, fault.error.rule, fault.error.fix);

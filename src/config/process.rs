@@ -51,11 +51,7 @@ pub(super) fn read(
         });
     }
     let tools = Vec::new();
-    Some(Box::new(ProcessPlan {
-        process,
-        dir,
-        tools,
-    }))
+    Some(Box::new(ProcessPlan { process, dir, tools }))
 }
 
 fn variables(
@@ -76,21 +72,13 @@ fn variables(
 /// The bounds of a partition or a tool.
 fn limits(table: &mut Table<'_>, faults: &mut Faults<'_>) -> Limits {
     let mut limits = Limits::new();
-    if let Some(Field {
-        value: Bytes(bytes),
-        ..
-    }) = table.take("memory", faults)
-    {
+    if let Some(Field { value: Bytes(bytes), .. }) = table.take("memory", faults) {
         limits = limits.memory(bytes);
     }
     if let Some(seconds) = table.take::<u64>("cpu_seconds", faults) {
         limits = limits.cpu_seconds(seconds.value);
     }
-    if let Some(Field {
-        value: Bytes(bytes),
-        ..
-    }) = table.take("file_size", faults)
-    {
+    if let Some(Field { value: Bytes(bytes), .. }) = table.take("file_size", faults) {
         limits = limits.file_size(bytes);
     }
     if let Some(files) = table.take::<u64>("open_files", faults) {
@@ -102,18 +90,10 @@ fn limits(table: &mut Table<'_>, faults: &mut Faults<'_>) -> Limits {
     if let Some(cpus) = table.list::<u32>("cpus", faults) {
         limits = limits.cpus(cpus.into_iter().map(|cpu| cpu.value as usize));
     }
-    if let Some(Field {
-        value: Bytes(bytes),
-        ..
-    }) = table.take("output_kept", faults)
-    {
+    if let Some(Field { value: Bytes(bytes), .. }) = table.take("output_kept", faults) {
         limits = limits.output_kept(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
-    if let Some(Field {
-        value: Bytes(bytes),
-        ..
-    }) = table.take("output_max", faults)
-    {
+    if let Some(Field { value: Bytes(bytes), .. }) = table.take("output_max", faults) {
         limits = limits.output_max(bytes);
     }
     limits

@@ -56,10 +56,7 @@ pub(super) fn parse<'t>(text: &'t str, file: &str) -> Result<Table<'t>, ConfigEr
     let mut faults = Faults::new(file, text);
     for error in errors {
         // The error's own text repeats the line, which may hold a credential.
-        let place = Place {
-            at: error.span().map(|span| span.start),
-            ..Place::file()
-        };
+        let place = Place { at: error.span().map(|span| span.start), ..Place::file() };
         faults.add(&place, format!("is no TOML here: {}", error.message()), "");
     }
     faults.into_result()?;
@@ -68,18 +65,11 @@ pub(super) fn parse<'t>(text: &'t str, file: &str) -> Result<Table<'t>, ConfigEr
 
 impl<'t> Table<'t> {
     fn new(place: Place, table: DeTable<'t>) -> Table<'t> {
-        let mut nodes: Vec<_> = table
-            .into_iter()
-            .map(|(name, value)| Node::new(&place.key, &name, value))
-            .collect();
+        let mut nodes: Vec<_> =
+            table.into_iter().map(|(name, value)| Node::new(&place.key, &name, value)).collect();
         nodes.sort_by_key(|node| node.place.at);
         let places = nodes.iter().map(|node| node.place.clone()).collect();
-        Table {
-            place,
-            nodes,
-            known: Vec::new(),
-            places,
-        }
+        Table { place, nodes, known: Vec::new(), places }
     }
 
     /// Has no error show the value of `key`: a credential may stand there.
@@ -107,11 +97,8 @@ impl<'t> Table<'t> {
         if let Some(node) = self.node(key) {
             return node.read(faults);
         }
-        let missing = Place {
-            key: format!("{}.{key}", self.place.key),
-            at: self.place.at,
-            shown: None,
-        };
+        let missing =
+            Place { key: format!("{}.{key}", self.place.key), at: self.place.at, shown: None };
         faults.add(&missing, "is missing", fix);
         None
     }
@@ -134,11 +121,7 @@ impl<'t> Table<'t> {
                 at: Some(start),
                 shown: place.shown.is_some().then_some(start..end),
             };
-            Node {
-                name: String::new(),
-                place,
-                value: item.into_inner(),
-            }
+            Node { name: String::new(), place, value: item.into_inner() }
         });
         Some(items.filter_map(|item| item.read(faults)).collect())
     }
@@ -202,15 +185,7 @@ impl<'t> Table<'t> {
         let full = format!("{}.{key}", self.place.key);
         let known = self.places.iter().find(|place| place.key == full);
         let at = known.and_then(|place| place.at).or(self.place.at);
-        Place {
-            key: if key.is_empty() {
-                self.place.key.clone()
-            } else {
-                full
-            },
-            at,
-            shown: None,
-        }
+        Place { key: if key.is_empty() { self.place.key.clone() } else { full }, at, shown: None }
     }
 }
 
@@ -223,31 +198,17 @@ impl<'t> Node<'t> {
         } else {
             format!("{text:?}")
         };
-        let key = if parent.is_empty() {
-            quoted
-        } else {
-            format!("{parent}.{quoted}")
-        };
+        let key = if parent.is_empty() { quoted } else { format!("{parent}.{quoted}") };
         let span = value.span();
         let value = value.into_inner();
-        let place = Place {
-            key,
-            at: Some(name.span().start),
-            shown: (!value.is_table()).then_some(span),
-        };
-        Node {
-            name: text.to_owned(),
-            place,
-            value,
-        }
+        let place =
+            Place { key, at: Some(name.span().start), shown: (!value.is_table()).then_some(span) };
+        Node { name: text.to_owned(), place, value }
     }
 
     pub(super) fn read<T: Read>(self, faults: &mut Faults<'_>) -> Option<Field<T>> {
         match T::read(&self.value) {
-            Some(value) => Some(Field {
-                value,
-                place: self.place,
-            }),
+            Some(value) => Some(Field { value, place: self.place }),
             None => {
                 faults.add(&self.place, T::RULE, T::FIX);
                 None

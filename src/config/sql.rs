@@ -77,11 +77,7 @@ fn sqlite(
     let path = url.trim_start_matches("sqlite:");
     let path = path.strip_prefix("//").unwrap_or(path);
     let is_file = !path.is_empty() && path != ":memory:";
-    let full = if is_file {
-        context.path(path, &place, faults)?
-    } else {
-        path.to_owned()
-    };
+    let full = if is_file { context.path(path, &place, faults)? } else { path.to_owned() };
     let create = create.is_some_and(|create| create.value);
     let sqlite = Sqlite::new(format!("sqlite:{full}"))
         .read_only(read_only.is_some_and(|read_only| read_only.value))
@@ -118,10 +114,7 @@ impl Driver for SqlPlan {
         if let Some(most) = table.take::<u32>("max_rows", faults) {
             query = query.max_rows(most.value as usize);
         }
-        if let Some(Field {
-            value: Bytes(most), ..
-        }) = table.take("max_bytes", faults)
-        {
+        if let Some(Field { value: Bytes(most), .. }) = table.take("max_bytes", faults) {
             query = query.max_bytes(usize::try_from(most).unwrap_or(usize::MAX));
         }
         query = args.finish(faults).into_iter().fold(query, Query::arg);
@@ -150,11 +143,11 @@ impl Driver for SqlPlan {
     fn advice(&self) -> Vec<String> {
         match &self.database {
             #[cfg(feature = "sqlite")]
-            Database::Sqlite {
-                file: Some(file), ..
-            } if !std::path::Path::new(file).exists() => vec![format!(
-                "there is no file `{file}`: its tools fail until there is one, or set create = true"
-            )],
+            Database::Sqlite { file: Some(file), .. } if !std::path::Path::new(file).exists() => {
+                vec![format!(
+                    "there is no file `{file}`: its tools fail until there is one, or set create = true"
+                )]
+            }
             _ => Vec::new(),
         }
     }

@@ -56,11 +56,7 @@ fn read_one<'t>(
         table.finish(faults);
     }
     draft.section.tools.push(Arc::clone(&name));
-    draft.tools.push(Read {
-        name,
-        table,
-        sound: faults.len() == before,
-    });
+    draft.tools.push(Read { name, table, sound: faults.len() == before });
 }
 
 /// The draft of the partition that the tool names.
@@ -71,10 +67,7 @@ fn partition_of<'d, 't>(
 ) -> Option<&'d mut Draft<'t>> {
     let fix = "name one of the file's partitions, as in partition = \"search\"";
     let named = table.require::<String>("partition", fix, faults)?;
-    let names: Vec<_> = drafts
-        .iter()
-        .map(|draft| draft.section.spec.name())
-        .collect();
+    let names: Vec<_> = drafts.iter().map(|draft| draft.section.spec.name()).collect();
     let Some(at) = names.iter().position(|name| *name == named.value) else {
         let fix = match nearest(&named.value, &names) {
             Some(name) => format!("did you mean `{name}`?"),
@@ -90,10 +83,6 @@ fn check_name(name: &str, table: &Table<'_>, faults: &mut Faults<'_>) {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if !(1..=64).contains(&name.len()) || !name.chars().all(plain) {
         let rule = "must be named with 1 to 64 letters, digits, `_`, `-` or `.`";
-        faults.add(
-            &table.place,
-            rule,
-            "name it as a model would call it, such as `read_ticket`",
-        );
+        faults.add(&table.place, rule, "name it as a model would call it, such as `read_ticket`");
     }
 }

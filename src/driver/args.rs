@@ -67,10 +67,7 @@ impl ArgSpec {
         match (given, &self.default) {
             (Some(value), _) if self.kind.admits(value) => Ok(value),
             (None | Some(Value::Null), Some(default)) => Ok(default),
-            (None, None) => Err(invalid(format!(
-                "missing argument `{}` ({rule})",
-                self.name
-            ))),
+            (None, None) => Err(invalid(format!("missing argument `{}` ({rule})", self.name))),
             (Some(value), _) => Err(invalid(format!(
                 "argument `{}` must be {rule}, not {}",
                 self.name,
@@ -98,11 +95,7 @@ impl Signature {
         let mut specs = declared;
         for name in templates.into_iter().flat_map(Template::names) {
             if !specs.iter().any(|spec| spec.name == name) {
-                specs.push(ArgSpec {
-                    name: name.to_owned(),
-                    kind,
-                    default: None,
-                });
+                specs.push(ArgSpec { name: name.to_owned(), kind, default: None });
             }
         }
         Signature { specs }
@@ -120,18 +113,11 @@ impl Signature {
     /// [`FailureReason::InvalidCall`] for the first argument that is missing, unknown or of the
     /// wrong type; it names the argument and the rule, and never repeats a value.
     pub fn check(&self, args: &Args) -> Result<Args, Failure> {
-        if let Some(name) = args
-            .keys()
-            .find(|name| !self.specs.iter().any(|s| s.name == **name))
-        {
+        if let Some(name) = args.keys().find(|name| !self.specs.iter().any(|s| s.name == **name)) {
             let known: Vec<_> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
             return Err(invalid(format!(
                 "unknown argument `{name}`; this tool takes {}",
-                if known.is_empty() {
-                    "none".to_owned()
-                } else {
-                    known.join(", ")
-                }
+                if known.is_empty() { "none".to_owned() } else { known.join(", ") }
             )));
         }
         let mut full = Args::new();
@@ -180,11 +166,7 @@ impl Template {
                 ));
             };
             let name = &rest[..end];
-            if name.is_empty()
-                || !name
-                    .chars()
-                    .all(|c| c.is_alphanumeric() || "_-".contains(c))
-            {
+            if name.is_empty() || !name.chars().all(|c| c.is_alphanumeric() || "_-".contains(c)) {
                 return Err(format!(
                     "`{text}`: `{{{name}}}` is no placeholder; a name is letters, digits, `_` or `-`"
                 ));
@@ -262,9 +244,7 @@ mod tests {
     use serde_json::json;
 
     fn args(value: Value) -> Args {
-        let Value::Object(args) = value else {
-            panic!("{value} is no object")
-        };
+        let Value::Object(args) = value else { panic!("{value} is no object") };
         args
     }
 
@@ -272,9 +252,7 @@ mod tests {
     fn templates_keep_text_and_name_arguments() {
         let template = Template::parse("/repos/{id}/{{x}}?q={q}").unwrap();
         assert_eq!(template.names().collect::<Vec<_>>(), ["id", "q"]);
-        let filled = template.fill(&args(json!({"id": 7, "q": "a b"})), |t| {
-            t.replace(' ', "%20")
-        });
+        let filled = template.fill(&args(json!({"id": 7, "q": "a b"})), |t| t.replace(' ', "%20"));
         assert_eq!(filled, "/repos/7/{x}?q=a%20b");
         assert_eq!(Template::parse("{id}").unwrap().whole(), Some("id"));
         assert_eq!(template.whole(), None);
@@ -290,30 +268,16 @@ mod tests {
     #[test]
     fn arguments_are_checked_by_name_and_type() {
         let template = Template::parse("{q} {limit}").unwrap();
-        let limit = ArgSpec {
-            name: "limit".into(),
-            kind: ArgType::Integer,
-            default: Some(json!(10)),
-        };
+        let limit =
+            ArgSpec { name: "limit".into(), kind: ArgType::Integer, default: Some(json!(10)) };
         let signature = Signature::of([&template], vec![limit], ArgType::Scalar);
-        assert_eq!(
-            signature.check(&args(json!({"q": "x"}))).unwrap()["limit"],
-            10
-        );
-        assert_eq!(
-            signature
-                .check(&args(json!({"q": "x", "limit": null})))
-                .unwrap()["limit"],
-            10
-        );
+        assert_eq!(signature.check(&args(json!({"q": "x"}))).unwrap()["limit"], 10);
+        assert_eq!(signature.check(&args(json!({"q": "x", "limit": null}))).unwrap()["limit"], 10);
         for (given, named) in [
             (json!({}), "missing argument `q`"),
             (json!({"q": "x", "z": 1}), "unknown argument `z`"),
             (json!({"q": ["x"]}), "argument `q` must be"),
-            (
-                json!({"q": "x", "limit": "10"}),
-                "argument `limit` must be a whole number",
-            ),
+            (json!({"q": "x", "limit": "10"}), "argument `limit` must be a whole number"),
         ] {
             let failure = signature.check(&args(given)).unwrap_err();
             assert!(failure.message.contains(named), "{}", failure.message);

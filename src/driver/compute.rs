@@ -264,10 +264,7 @@ impl Work<'_> {
         let (reason, message) = if self.run.cancel_token().is_cancelled() {
             (FailureReason::Cancelled, "the computation was called off")
         } else if self.run.remaining().is_zero() {
-            (
-                FailureReason::Limit,
-                "the computation did not end within its limit",
-            )
+            (FailureReason::Limit, "the computation did not end within its limit")
         } else {
             return Ok(());
         };
@@ -291,9 +288,7 @@ impl Work<'_> {
         F: Fn(&[T]) -> R + Sync,
     {
         let chunks = items.par_chunks(size);
-        chunks
-            .map(|chunk| self.check().map(|()| each(chunk)))
-            .collect()
+        chunks.map(|chunk| self.check().map(|()| each(chunk))).collect()
     }
 
     /// The same on chunks that `each` may change. After a failure some are changed.
@@ -317,9 +312,7 @@ impl Work<'_> {
         F: Fn(&mut [T]) -> R + Sync,
     {
         let chunks = items.par_chunks_mut(size);
-        chunks
-            .map(|chunk| self.check().map(|()| each(chunk)))
-            .collect()
+        chunks.map(|chunk| self.check().map(|()| each(chunk))).collect()
     }
 }
 

@@ -43,10 +43,7 @@ pub(super) struct Request {
 impl Request {
     /// The value of a header that is there exactly once.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        let mut values = self
-            .headers
-            .iter()
-            .filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let mut values = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         match (values.next(), values.next()) {
             (Some((_, value)), None) => Some(value),
             _ => None,
@@ -54,9 +51,7 @@ impl Request {
     }
 
     fn has(&self, name: &str) -> bool {
-        self.headers
-            .iter()
-            .any(|(known, _)| known.eq_ignore_ascii_case(name))
+        self.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
     }
 }
 
@@ -70,11 +65,7 @@ pub(super) struct Response {
 
 impl Response {
     pub(super) fn ok(content_type: &'static str, body: impl Into<Vec<u8>>) -> Response {
-        Response {
-            status: 200,
-            content_type,
-            body: body.into(),
-        }
+        Response { status: 200, content_type, body: body.into() }
     }
 
     pub(super) fn refusal(status: u16, why: &str) -> Response {
@@ -145,11 +136,7 @@ pub(super) fn converse(
     limits: Limits,
     answer: impl FnOnce(&Request) -> Response,
 ) {
-    let mut timed = Timed {
-        stream,
-        clock,
-        until: clock.now() + limits.request,
-    };
+    let mut timed = Timed { stream, clock, until: clock.now() + limits.request };
     let (response, with_body) = match read_request(&mut timed) {
         Ok(request) => (answer(&request), request.method != "HEAD"),
         Err(Some(refusal)) => (refusal, true),
@@ -165,11 +152,7 @@ pub(super) fn converse(
 
 /// Turns a connection away without listening to it.
 pub(super) fn turn_away(stream: &TcpStream, clock: &Clock, why: &str) {
-    let mut timed = Timed {
-        stream,
-        clock,
-        until: clock.now() + TURN_AWAY_LIMIT,
-    };
+    let mut timed = Timed { stream, clock, until: clock.now() + TURN_AWAY_LIMIT };
     // Whoever does not take the answer finds the connection closed.
     let _ = send(&mut timed, &Response::refusal(503, why), true);
 }
@@ -311,9 +294,7 @@ mod tests {
         let (ours, peer) = connection();
         let (done, is_done) = mpsc::channel();
         let server = thread::spawn(move || {
-            converse(&ours, &Clock::system(), SHORT, |_| {
-                unreachable!("no request came")
-            });
+            converse(&ours, &Clock::system(), SHORT, |_| unreachable!("no request came"));
             done.send(()).unwrap();
         });
         let mut drips = 0;
@@ -348,9 +329,7 @@ mod tests {
                 Response::ok("text/plain", request.body.clone())
             });
         });
-        (&peer)
-            .write_all(b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\nab")
-            .unwrap();
+        (&peer).write_all(b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\nab").unwrap();
         (&peer).write_all(b"cd, and more").unwrap();
         peer.shutdown(Shutdown::Write).unwrap();
         let lines = BufReader::new(&peer).lines().map(Result::unwrap);

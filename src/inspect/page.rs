@@ -20,18 +20,9 @@ fn file(path: &str) -> Response {
     match path {
         "/" => Response::ok("text/html; charset=utf-8", include_str!("page/index.html")),
         "/page.css" => Response::ok("text/css; charset=utf-8", include_str!("page/page.css")),
-        "/draw.js" => Response::ok(
-            "text/javascript; charset=utf-8",
-            include_str!("page/draw.js"),
-        ),
-        "/link.js" => Response::ok(
-            "text/javascript; charset=utf-8",
-            include_str!("page/link.js"),
-        ),
-        "/page.js" => Response::ok(
-            "text/javascript; charset=utf-8",
-            include_str!("page/page.js"),
-        ),
+        "/draw.js" => Response::ok("text/javascript; charset=utf-8", include_str!("page/draw.js")),
+        "/link.js" => Response::ok("text/javascript; charset=utf-8", include_str!("page/link.js")),
+        "/page.js" => Response::ok("text/javascript; charset=utf-8", include_str!("page/page.js")),
         "/icon.svg" => Response::ok("image/svg+xml", include_str!("page/icon.svg")),
         "/fixtures.json" => Response::ok("application/json", include_str!("page/fixtures.json")),
         _ => Response::refusal(404, "there is no such page"),
@@ -81,10 +72,7 @@ impl Answer {
             Ok(scenario) => {
                 let outcome = Box::new(run(&scenario));
                 let tallies = (0..=LAST_TICK).map(|tick| outcome.tallies_at(tick));
-                Answer::Outcome {
-                    tallies: tallies.collect(),
-                    outcome,
-                }
+                Answer::Outcome { tallies: tallies.collect(), outcome }
             }
             Err(error) => Answer::Error { error },
         }
@@ -132,19 +120,12 @@ mod tests {
         let slots = outcome.ticks[tick].slots.iter().flatten();
         let requests = slots.map(|&id| &outcome.requests[id as usize]);
         let of_a = requests.filter(|request| request.tenant == crate::simulate::Side::A);
-        of_a.fold((0, 0), |(all, lent), request| {
-            (all + 1, lent + usize::from(request.borrowed))
-        })
+        of_a.fold((0, 0), |(all, lent), request| (all + 1, lent + usize::from(request.borrowed)))
     }
 
     #[test]
     fn the_flooded_hold_is_flooded_by_tick_4() {
-        let Fixture {
-            look,
-            left,
-            right,
-            tick,
-        } = fixture("The flooded hold");
+        let Fixture { look, left, right, tick } = fixture("The flooded hold");
         assert!(look.contains("all four slots by tick 4"));
         assert_ne!(held_by_a(&left, 3).0, 4);
         assert!((4..=tick).all(|tick| held_by_a(&left, tick).0 == 4));
@@ -156,15 +137,10 @@ mod tests {
 
     #[test]
     fn a_shorter_time_out_saves_b_but_not_a() {
-        let Fixture {
-            look, left, right, ..
-        } = fixture("A shorter time-out");
+        let Fixture { look, left, right, .. } = fixture("A shorter time-out");
         assert!(look.contains("after 4 ticks instead of 10") && look.contains("all 6"));
         assert_eq!(left.scenario.fields()["timeout_a"], 4);
-        assert_eq!(
-            fixture("The flooded hold").left.scenario.fields()["timeout_a"],
-            10
-        );
+        assert_eq!(fixture("The flooded hold").left.scenario.fields()["timeout_a"], 10);
         assert_eq!(completed(&left.tenants.b), (6, 6));
         assert_eq!(completed(&right.tenants.b), (6, 6));
         assert!(look.contains("0 of 12"));
@@ -174,12 +150,7 @@ mod tests {
 
     #[test]
     fn taking_turns_saves_b() {
-        let Fixture {
-            look,
-            left,
-            right,
-            tick,
-        } = fixture("Taking turns");
+        let Fixture { look, left, right, tick } = fixture("Taking turns");
         assert!(look.contains("2 of its 6") && look.contains("all 6"));
         assert_eq!(completed(&left.tenants.b), (2, 6));
         assert_eq!(completed(&right.tenants.b), (6, 6));
@@ -188,12 +159,7 @@ mod tests {
 
     #[test]
     fn idle_slots_on_loan_do_a_s_work() {
-        let Fixture {
-            look,
-            left,
-            right,
-            tick,
-        } = fixture("Idle slots on loan");
+        let Fixture { look, left, right, tick } = fixture("Idle slots on loan");
         assert!(look.contains("16 of A’s 24") && look.contains("all 24"));
         assert!(look.contains("B’s 2 calls finish in either"));
         assert_eq!(completed(&left.tenants.a), (16, 24));
@@ -207,12 +173,7 @@ mod tests {
 
     #[test]
     fn the_price_of_a_loan_is_b_s_calls() {
-        let Fixture {
-            look,
-            left,
-            right,
-            tick,
-        } = fixture("The price of a loan");
+        let Fixture { look, left, right, tick } = fixture("The price of a loan");
         assert!(look.contains("by tick 3"));
         assert!((3..=tick).all(|tick| held_by_a(&right, tick) == (4, 2)));
         assert!(look.contains("2 of its 4") && look.contains("all 4"));
@@ -223,19 +184,11 @@ mod tests {
 
     #[test]
     fn a_fine_p95_hides_the_lost() {
-        let Fixture {
-            look, left, right, ..
-        } = fixture("A fine p95 over a wreck");
+        let Fixture { look, left, right, .. } = fixture("A fine p95 over a wreck");
         assert!(look.contains("p95 is 2 ticks in both") && look.contains("1 call of 6"));
-        assert_eq!(
-            (left.tenants.b.p95, right.tenants.b.p95),
-            (Some(2), Some(2))
-        );
+        assert_eq!((left.tenants.b.p95, right.tenants.b.p95), (Some(2), Some(2)));
         assert_eq!(completed(&left.tenants.b), (1, 6));
         assert_eq!(left.tenants.b.rejected, 5);
-        assert_eq!(
-            (left.tenants.b.gate, right.tenants.b.gate),
-            (Gate::Fail, Gate::Pass)
-        );
+        assert_eq!((left.tenants.b.gate, right.tenants.b.gate), (Gate::Fail, Gate::Pass));
     }
 }

@@ -71,10 +71,7 @@ impl Server {
 
     /// What stops it, from any thread.
     pub fn stopper(&self) -> Stopper {
-        Stopper {
-            address: self.address,
-            open: Arc::clone(&self.open),
-        }
+        Stopper { address: self.address, open: Arc::clone(&self.open) }
     }
 
     /// Answers requests until it is stopped. Blocks until then, and until the last connection is
@@ -111,9 +108,7 @@ impl Server {
             return Response::refusal(403, &format!("ask for {}", self.url()));
         }
         if let Some(origin) = request.header("origin")
-            && !origin
-                .strip_prefix("http://")
-                .is_some_and(|host| self.is_own_host(host))
+            && !origin.strip_prefix("http://").is_some_and(|host| self.is_own_host(host))
         {
             return Response::refusal(403, "another page may not ask");
         }

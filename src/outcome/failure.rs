@@ -92,9 +92,7 @@ impl Evidence {
     /// Evidence that shows `value`.
     #[cfg(feature = "json")]
     pub fn new(value: serde_json::Value) -> Evidence {
-        Evidence {
-            shown: Some(Box::new(value)),
-        }
+        Evidence { shown: Some(Box::new(value)) }
     }
 
     /// What there is to show.

@@ -65,9 +65,7 @@ impl<T: Serialize> Outcome<T> {
 
 /// At least 1, and never before the time it stands for.
 fn whole_ms(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos().div_ceil(1_000_000))
-        .unwrap_or(u64::MAX)
-        .max(1)
+    u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
 }
 
 /// With three decimals: microseconds.

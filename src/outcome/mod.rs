@@ -169,10 +169,7 @@ pub enum CancelledBy {
 impl<T> Outcome<T> {
     /// How the call ended, in one word.
     pub fn status(&self) -> Status {
-        self.result
-            .as_ref()
-            .err()
-            .map_or(Status::Ok, CallError::status)
+        self.result.as_ref().err().map_or(Status::Ok, CallError::status)
     }
 
     /// Whether it finished well.
@@ -187,10 +184,7 @@ impl<T> Outcome<T> {
 
     /// Whether the backend did the work.
     pub fn executed(&self) -> Executed {
-        self.result
-            .as_ref()
-            .err()
-            .map_or(Executed::Yes, CallError::executed)
+        self.result.as_ref().err().map_or(Executed::Yes, CallError::executed)
     }
 
     /// When to come back; `None`: do not, at least not by itself.
@@ -272,30 +266,12 @@ impl CallError {
         match self {
             CallError::Failed(failure) => failure.reason.as_str(),
             CallError::Busy { reason, .. } => reason.as_str(),
-            CallError::Throttled {
-                by: ThrottledBy::Backend,
-                ..
-            } => "backend",
-            CallError::Throttled {
-                by: ThrottledBy::Rate,
-                ..
-            } => "rate",
-            CallError::Timeout {
-                clock: TimeoutClock::Run,
-                ..
-            } => "run",
-            CallError::Timeout {
-                clock: TimeoutClock::Deadline,
-                ..
-            } => "deadline",
-            CallError::Cancelled {
-                by: CancelledBy::Caller,
-                ..
-            } => "caller",
-            CallError::Cancelled {
-                by: CancelledBy::Shutdown,
-                ..
-            } => "shutdown",
+            CallError::Throttled { by: ThrottledBy::Backend, .. } => "backend",
+            CallError::Throttled { by: ThrottledBy::Rate, .. } => "rate",
+            CallError::Timeout { clock: TimeoutClock::Run, .. } => "run",
+            CallError::Timeout { clock: TimeoutClock::Deadline, .. } => "deadline",
+            CallError::Cancelled { by: CancelledBy::Caller, .. } => "caller",
+            CallError::Cancelled { by: CancelledBy::Shutdown, .. } => "shutdown",
             CallError::Panicked { .. } | CallError::CircuitOpen { .. } => "",
         }
     }

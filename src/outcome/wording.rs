@@ -28,11 +28,7 @@ impl<T> Outcome<T> {
     /// ```
     pub fn detail(&self) -> Option<String> {
         let error = self.result.as_ref().err()?;
-        let partition = if self.partition.is_empty() {
-            "this"
-        } else {
-            &self.partition
-        };
+        let partition = if self.partition.is_empty() { "this" } else { &self.partition };
         Some(match error {
             CallError::Failed(failure) => failed(failure),
             CallError::Panicked { .. } => {
@@ -40,34 +36,22 @@ impl<T> Outcome<T> {
                 of its work. Do not repeat the same call; go on without it or use another tool."
                     .to_owned()
             }
-            CallError::Busy {
-                reason,
-                retry_after,
-            } => {
+            CallError::Busy { reason, retry_after } => {
                 let what = busy(*reason, partition);
-                format!(
-                    "{what} Nothing was started. {}",
-                    come_back(*retry_after, self.attempt)
-                )
+                format!("{what} Nothing was started. {}", come_back(*retry_after, self.attempt))
             }
             CallError::CircuitOpen { retry_after } => format!(
                 "{partition} has been failing and is given a pause; other tools are unaffected. \
                  Nothing was started. {}",
                 come_back(Some(*retry_after), self.attempt)
             ),
-            CallError::Throttled {
-                by,
-                executed,
-                retry_after,
-            } => format!(
+            CallError::Throttled { by, executed, retry_after } => format!(
                 "{}; other tools are unaffected. {} {}",
                 throttled(*by, partition),
                 started(*executed),
                 come_back(Some(*retry_after), self.attempt)
             ),
-            CallError::Timeout {
-                clock, executed, ..
-            } => timeout(*clock, *executed, partition),
+            CallError::Timeout { clock, executed, .. } => timeout(*clock, *executed, partition),
             CallError::Cancelled { by, executed, .. } => format!(
                 "{} {} Do not retry it by yourself.",
                 match by {
@@ -136,13 +120,7 @@ fn timeout(clock: TimeoutClock, executed: Executed, partition: &str) -> String {
 }
 
 fn failed(failure: &Failure) -> String {
-    let Failure {
-        reason,
-        message,
-        executed,
-        retry_after,
-        ..
-    } = failure;
+    let Failure { reason, message, executed, retry_after, .. } = failure;
     let message = message.trim_end().trim_end_matches('.');
     let then = match (reason, retry_after) {
         (FailureReason::InvalidCall, _) => "Correct the arguments and call it again.".to_owned(),
@@ -199,13 +177,7 @@ mod tests {
 
     fn detail(error: CallError, attempt: u32) -> String {
         let (partition, timing) = ("search".into(), Timing::default());
-        let outcome = Outcome::<()> {
-            result: Err(error),
-            partition,
-            tool: None,
-            attempt,
-            timing,
-        };
+        let outcome = Outcome::<()> { result: Err(error), partition, tool: None, attempt, timing };
         outcome.detail().unwrap()
     }
 
@@ -218,58 +190,32 @@ mod tests {
         let reason = BusyReason::SlotsFull;
         let errors = [
             CallError::Failed(Failure::new(FailureReason::ExitCode, "it ended with 1")),
-            CallError::Panicked {
-                message: String::new(),
-            },
-            CallError::Busy {
-                reason,
-                retry_after: Some(second),
-            },
-            CallError::Busy {
-                reason: BusyReason::Reentrant,
-                retry_after: None,
-            },
-            CallError::CircuitOpen {
-                retry_after: second,
-            },
+            CallError::Panicked { message: String::new() },
+            CallError::Busy { reason, retry_after: Some(second) },
+            CallError::Busy { reason: BusyReason::Reentrant, retry_after: None },
+            CallError::CircuitOpen { retry_after: second },
             CallError::Throttled {
                 by: ThrottledBy::Backend,
                 executed: Executed::No,
                 retry_after: second,
             },
-            CallError::Timeout {
-                clock,
-                executed: Executed::Unknown,
-                evidence: evidence(),
-            },
-            CallError::Cancelled {
-                by,
-                executed: Executed::No,
-                evidence: evidence(),
-            },
+            CallError::Timeout { clock, executed: Executed::Unknown, evidence: evidence() },
+            CallError::Cancelled { by, executed: Executed::No, evidence: evidence() },
         ];
         for error in errors {
             let retry = error.retry_after();
             let text = detail(error, 1);
-            let says_executed = ["executed", "started", "done part"]
-                .iter()
-                .any(|w| text.contains(w));
+            let says_executed =
+                ["executed", "started", "done part"].iter().any(|w| text.contains(w));
             assert!(says_executed, "{text}");
-            assert_eq!(
-                retry.is_some(),
-                text.contains("retry this same call after"),
-                "{text}"
-            );
+            assert_eq!(retry.is_some(), text.contains("retry this same call after"), "{text}");
         }
     }
 
     #[test]
     fn the_busy_text_is_as_documented() {
         let reason = BusyReason::SlotsFull;
-        let error = CallError::Busy {
-            reason,
-            retry_after: Some(Duration::from_secs(4)),
-        };
+        let error = CallError::Busy { reason, retry_after: Some(Duration::from_secs(4)) };
         assert_eq!(
             detail(error.clone(), 1),
             "search concurrency limit reached; other tools are unaffected. Nothing was started. Do \

@@ -233,20 +233,9 @@ impl Breaker {
             Phase::HalfOpen(round) => (State::HalfOpen, round.ended),
             Phase::HeldOpen => (State::HeldOpen, Tally::default()),
         };
-        let Tally {
-            calls,
-            failed,
-            slow,
-        } = tally;
+        let Tally { calls, failed, slow } = tally;
         let (retry_after, openings) = (self.refusal(now), self.openings);
-        Snapshot {
-            state,
-            retry_after,
-            calls,
-            failed,
-            slow,
-            openings,
-        }
+        Snapshot { state, retry_after, calls, failed, slow, openings }
     }
 
     /// When to come back, if a call that came at `now` would be refused.
@@ -267,14 +256,9 @@ impl Breaker {
         let policy = &self.policy;
         let spread = self.cool_down.mul_f64(policy.cool_down_jitter);
         let cool_down = self.cool_down - share(spread, random);
-        self.cool_down = self
-            .cool_down
-            .mul_f64(policy.cool_down_growth)
-            .min(policy.cool_down_max);
+        self.cool_down = self.cool_down.mul_f64(policy.cool_down_growth).min(policy.cool_down_max);
         self.openings += 1;
-        self.enter(Phase::Open {
-            until: now + cool_down,
-        });
+        self.enter(Phase::Open { until: now + cool_down });
         Change::Opened { cool_down }
     }
 

@@ -52,11 +52,7 @@ pub struct Policy {
 
 impl Default for Policy {
     fn default() -> Policy {
-        Policy {
-            ratio: 0.2,
-            floor: 1,
-            window: Duration::from_secs(10),
-        }
+        Policy { ratio: 0.2, floor: 1, window: Duration::from_secs(10) }
     }
 }
 
@@ -80,10 +76,7 @@ impl Policy {
         let advice = (rule, "one or two a second keep a quiet partition going");
         check::count("floor", self.floor, 0..=1_000_000, advice)?;
         let window_micros = self.window.as_micros() as u64;
-        Ok(Room {
-            floor: u64::from(self.floor) * window_micros,
-            per_first,
-        })
+        Ok(Room { floor: u64::from(self.floor) * window_micros, per_first })
     }
 }
 
@@ -130,22 +123,12 @@ impl Budget {
     /// The first knob whose value is not allowed.
     pub fn new(policy: Policy) -> Result<Budget, PolicyError> {
         let (room, recent) = (policy.room()?, SlidingWindow::new(policy.window));
-        Ok(Budget {
-            room,
-            recent,
-            sleeping: 0,
-        })
+        Ok(Budget { room, recent, sleeping: 0 })
     }
 
     /// Counts a call that is offered for the first time.
     pub fn first_attempt(&mut self, now: Time) {
-        self.recent.add(
-            now,
-            Attempts {
-                first: 1,
-                retries: 0,
-            },
-        );
+        self.recent.add(now, Attempts { first: 1, retries: 0 });
     }
 
     /// Takes room for one retry; `false` if there is none. Each one taken ends in
@@ -160,13 +143,7 @@ impl Budget {
     /// A scheduled retry is offered now.
     pub fn start(&mut self, now: Time) {
         self.sleeping = self.sleeping.saturating_sub(1);
-        self.recent.add(
-            now,
-            Attempts {
-                first: 0,
-                retries: 1,
-            },
-        );
+        self.recent.add(now, Attempts { first: 0, retries: 1 });
     }
 
     /// A scheduled retry will never be offered.

@@ -17,12 +17,7 @@ pub(super) fn refusal(
     value: impl fmt::Display,
     (rule, fix): Advice,
 ) -> PolicyError {
-    PolicyError {
-        key,
-        value: value.to_string(),
-        rule,
-        fix,
-    }
+    PolicyError { key, value: value.to_string(), rule, fix }
 }
 
 /// Refuses a count outside `range`.
@@ -32,11 +27,7 @@ pub(super) fn count(
     range: RangeInclusive<u32>,
     advice: Advice,
 ) -> Result<(), PolicyError> {
-    if range.contains(&value) {
-        Ok(())
-    } else {
-        Err(refusal(key, value, advice))
-    }
+    if range.contains(&value) { Ok(()) } else { Err(refusal(key, value, advice)) }
 }
 
 /// Refuses a span outside `range`.
@@ -46,11 +37,7 @@ pub(super) fn span(
     range: RangeInclusive<Duration>,
     advice: Advice,
 ) -> Result<(), PolicyError> {
-    if range.contains(&value) {
-        Ok(())
-    } else {
-        Err(refusal(key, format!("{value:?}"), advice))
-    }
+    if range.contains(&value) { Ok(()) } else { Err(refusal(key, format!("{value:?}"), advice)) }
 }
 
 /// A share up to `max` in millionths, so that comparing it with counts is exact. Rounded down, but

@@ -78,11 +78,7 @@ impl Deadline {
             let advice = ("must be at most run_limit", "lower it or raise run_limit");
             check::span("min_run", span, Duration::ZERO..=run_limit, advice)?;
         }
-        Ok(Deadline {
-            min_run,
-            sample: Sample::default(),
-            too_short: 0,
-        })
+        Ok(Deadline { min_run, sample: Sample::default(), too_short: 0 })
     }
 
     /// How long a call with this `deadline` may wait for a slot, at most `max_wait`; zero: only a

@@ -147,17 +147,10 @@ impl RateLimit {
     /// A burst of 0, which would let nothing through.
     pub fn new(rate: Rate, burst: u32) -> Result<RateLimit, PolicyError> {
         let advice = ("must be at least 1", "for calls one by one write 1");
-        let more = burst
-            .checked_sub(1)
-            .ok_or_else(|| refusal("burst", burst, advice))?;
+        let more = burst.checked_sub(1).ok_or_else(|| refusal("burst", burst, advice))?;
         let interval = rate.interval();
         let tolerance = interval.saturating_mul(more);
-        Ok(RateLimit {
-            interval,
-            tolerance,
-            due: Time::ZERO,
-            newest: (Time::ZERO, 0),
-        })
+        Ok(RateLimit { interval, tolerance, due: Time::ZERO, newest: (Time::ZERO, 0) })
     }
 
     /// Lets a call through now.

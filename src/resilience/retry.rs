@@ -100,13 +100,7 @@ pub struct Attempt<'a> {
 impl<'a> Attempt<'a> {
     /// Attempt `number` ended in `error`: of a call that must not be repeated and has no deadline.
     pub fn new(number: u32, error: &'a CallError) -> Attempt<'a> {
-        Attempt {
-            number,
-            error,
-            repeatable: false,
-            left: None,
-            min_run: Duration::ZERO,
-        }
+        Attempt { number, error, repeatable: false, left: None, min_run: Duration::ZERO }
     }
 }
 
@@ -141,28 +135,12 @@ impl Policy {
     ///
     /// The first knob whose value is not allowed.
     pub fn check(&self) -> Result<(), PolicyError> {
-        let advice = (
-            "must be 1 to 100, the first included",
-            "for no retry write 1",
-        );
+        let advice = ("must be 1 to 100, the first included", "for no retry write 1");
         check::count("attempts", self.attempts, 1..=100, advice)?;
         let advice = ("must be 0s to 1h", "ten seconds suit most backends");
-        check::span(
-            "backoff_max",
-            self.backoff_max,
-            Duration::ZERO..=HOUR,
-            advice,
-        )?;
-        let advice = (
-            "must be at most backoff_max",
-            "lower it or raise backoff_max",
-        );
-        check::span(
-            "backoff",
-            self.backoff,
-            Duration::ZERO..=self.backoff_max,
-            advice,
-        )
+        check::span("backoff_max", self.backoff_max, Duration::ZERO..=HOUR, advice)?;
+        let advice = ("must be at most backoff_max", "lower it or raise backoff_max");
+        check::span("backoff", self.backoff, Duration::ZERO..=self.backoff_max, advice)
     }
 
     /// Whether `attempt` is followed by another, and when. A yes is counted in `budget`, and ends
@@ -185,24 +163,15 @@ impl Policy {
         }
         let asked = attempt.error.retry_after().unwrap_or_default();
         let wait = asked.saturating_add(share(self.backoff(attempt.number), random));
-        if attempt
-            .left
-            .is_some_and(|left| wait.saturating_add(attempt.min_run) >= left)
-        {
+        if attempt.left.is_some_and(|left| wait.saturating_add(attempt.min_run) >= left) {
             return Retry::No(Why::Deadline);
         }
-        if budget.schedule(now) {
-            Retry::After(wait)
-        } else {
-            Retry::No(Why::Budget)
-        }
+        if budget.schedule(now) { Retry::After(wait) } else { Retry::No(Why::Budget) }
     }
 
     /// The longest wait after attempt `number`, not counting what is asked for.
     fn backoff(&self, number: u32) -> Duration {
-        let doubled = 2_u32
-            .checked_pow(number.saturating_sub(1))
-            .unwrap_or(u32::MAX);
+        let doubled = 2_u32.checked_pow(number.saturating_sub(1)).unwrap_or(u32::MAX);
         self.backoff.saturating_mul(doubled).min(self.backoff_max)
     }
 }

@@ -44,10 +44,7 @@ pub struct Policy {
 
 impl Default for Policy {
     fn default() -> Policy {
-        Policy {
-            throttle_max: Duration::from_secs(60),
-            throttle_default: Duration::from_secs(1),
-        }
+        Policy { throttle_max: Duration::from_secs(60), throttle_default: Duration::from_secs(1) }
     }
 }
 
@@ -61,10 +58,7 @@ pub struct Throttle {
 impl Throttle {
     /// An open door.
     pub fn new(policy: Policy) -> Throttle {
-        Throttle {
-            policy,
-            shut_until: Time::ZERO,
-        }
+        Throttle { policy, shut_until: Time::ZERO }
     }
 
     /// Lets a call through, if the door is open.
@@ -82,9 +76,7 @@ impl Throttle {
     /// The backend asked for a pause, of `asked` if it said so. Returns when the door opens: the
     /// hint for the call that was refused so.
     pub fn shut(&mut self, now: Time, asked: Option<Duration>) -> RetryAfter {
-        let pause = asked
-            .unwrap_or(self.policy.throttle_default)
-            .min(self.policy.throttle_max);
+        let pause = asked.unwrap_or(self.policy.throttle_default).min(self.policy.throttle_max);
         self.shut_until = self.shut_until.max(now + pause);
         RetryAfter::new(self.shut_until - now)
     }

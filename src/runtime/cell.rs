@@ -97,9 +97,7 @@ impl About {
     }
 
     fn touch(&self, to: u8) -> bool {
-        self.begun
-            .compare_exchange(UNTOUCHED, to, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
+        self.begun.compare_exchange(UNTOUCHED, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
 
@@ -127,11 +125,7 @@ impl<T, F> Cell<T, F> {
         Cell {
             about,
             body: parking_lot::Mutex::new(Some(body)),
-            reply: Mutex::new(Reply {
-                stored: None,
-                answer: None,
-                gone: false,
-            }),
+            reply: Mutex::new(Reply { stored: None, answer: None, gone: false }),
             ready: AtomicBool::new(false),
             changed: Condvar::default(),
             completed,
@@ -155,11 +149,7 @@ impl<T, F> Cell<T, F> {
         let left = (reply.stored.take(), reply.answer.take());
         let keeps_body = goes_on && !self.ready.load(Ordering::Acquire);
         drop(reply);
-        let body = if keeps_body {
-            None
-        } else {
-            self.body.lock().take()
-        };
+        let body = if keeps_body { None } else { self.body.lock().take() };
         let _ = catch(|| drop(left));
         let _ = catch(|| drop(body));
     }
@@ -190,16 +180,11 @@ where
         let result = match ended {
             Ok(Some(Ok(value))) => Ok(value),
             Ok(Some(Err(failure))) => Err(failure.into_error(clock)),
-            Ok(None) => Err(CallError::Panicked {
-                message: String::new(),
-            }),
+            Ok(None) => Err(CallError::Panicked { message: String::new() }),
             Err(message) => Err(CallError::Panicked { message }),
         };
         let status = result.as_ref().err().map_or(Status::Ok, CallError::status);
-        let timing = Timing {
-            waited: job.waited,
-            ran: at - job.started,
-        };
+        let timing = Timing { waited: job.waited, ran: at - job.started };
         let unwanted = self.store(self.about.outcome(result, timing));
         let _ = catch(|| drop(unwanted));
         Ended { status, at, clock }
@@ -300,30 +285,22 @@ where
 impl Failure {
     /// The error a caller sees; `clock` is the limit that ended the work, if one did.
     pub(crate) fn into_error(self, clock: TimeoutClock) -> CallError {
-        let Failure {
-            executed, evidence, ..
-        } = self;
+        let Failure { executed, evidence, .. } = self;
         // Work that was begun and did not end may have been done or not.
         let cut_short = match executed {
             Executed::No => Executed::No,
             Executed::Yes | Executed::Unknown => Executed::Unknown,
         };
         match (self.reason, self.retry_after) {
-            (FailureReason::Limit, _) => CallError::Timeout {
-                clock,
-                executed: cut_short,
-                evidence,
-            },
-            (FailureReason::Cancelled, _) => CallError::Cancelled {
-                by: CancelledBy::Caller,
-                executed: cut_short,
-                evidence,
-            },
-            (FailureReason::Throttled, Some(retry_after)) => CallError::Throttled {
-                by: ThrottledBy::Backend,
-                executed,
-                retry_after,
-            },
+            (FailureReason::Limit, _) => {
+                CallError::Timeout { clock, executed: cut_short, evidence }
+            }
+            (FailureReason::Cancelled, _) => {
+                CallError::Cancelled { by: CancelledBy::Caller, executed: cut_short, evidence }
+            }
+            (FailureReason::Throttled, Some(retry_after)) => {
+                CallError::Throttled { by: ThrottledBy::Backend, executed, retry_after }
+            }
             _ => CallError::Failed(Failure { evidence, ..self }),
         }
     }
@@ -332,9 +309,7 @@ impl Failure {
 /// Runs `f`; a panic becomes its message. Whatever the panic carried is dropped in here, too.
 pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(f)).map_err(|payload| {
-        let text = payload
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_owned());
+        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let message = text.or_else(|| payload.downcast_ref::<String>().cloned());
         if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             std::mem::forget(again);

@@ -126,22 +126,14 @@ impl Gate {
             }
             let slot = SlotId(call.about().slot.load(Ordering::Relaxed));
             if state.holds(slot, call) && state.scheduler.answer(now, slot) {
-                state.call_off(
-                    slot,
-                    |executed| cancelled(CancelledBy::Caller, executed),
-                    actions,
-                );
+                state.call_off(slot, |executed| cancelled(CancelledBy::Caller, executed), actions);
             }
         });
     }
 
     /// The permit in `slot` is given back; past its deadline it has been counted already.
     pub(crate) fn finish_permit(&self, slot: SlotId, actions: &mut Actions) {
-        let ended = Ended {
-            status: Status::Ok,
-            at: self.clock.now(),
-            clock: TimeoutClock::Run,
-        };
+        let ended = Ended { status: Status::Ok, at: self.clock.now(), clock: TimeoutClock::Run };
         if !self.finish(slot, &ended, actions) {
             self.finish_overdue(slot, actions);
         }

@@ -20,10 +20,7 @@ struct Lineage {
 
 impl Lineage {
     const fn new() -> Lineage {
-        Lineage {
-            entries: 0,
-            inside: Vec::new(),
-        }
+        Lineage { entries: 0, inside: Vec::new() }
     }
 }
 

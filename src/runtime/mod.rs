@@ -85,9 +85,7 @@ impl Runtime {
 
     /// What every partition looks like right now.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            partitions: self.partitions().map(Partition::snapshot).collect(),
-        }
+        Snapshot { partitions: self.partitions().map(Partition::snapshot).collect() }
     }
 
     /// Ends every partition, and returns within `grace` whatever hangs, give or take a tenth of a
@@ -112,9 +110,7 @@ impl Drop for Runtime {
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.partitions.keys().collect();
-        f.debug_struct("Runtime")
-            .field("partitions", &names)
-            .finish_non_exhaustive()
+        f.debug_struct("Runtime").field("partitions", &names).finish_non_exhaustive()
     }
 }
 
@@ -155,9 +151,7 @@ impl Builder {
         };
         for spec in self.specs {
             let partition = start(spec, &clock)?;
-            runtime
-                .partitions
-                .insert(Arc::clone(&partition.shared.name), partition);
+            runtime.partitions.insert(Arc::clone(&partition.shared.name), partition);
         }
         #[cfg(feature = "json")]
         for entry in self.tools {
@@ -169,9 +163,7 @@ impl Builder {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
-            .field("partitions", &self.specs)
-            .finish_non_exhaustive()
+        f.debug_struct("Builder").field("partitions", &self.specs).finish_non_exhaustive()
     }
 }
 
@@ -179,10 +171,7 @@ fn start(spec: PartitionSpec, clock: &Clock) -> Result<Partition, SpecError> {
     static NEXT_ID: AtomicU64 = AtomicU64::new(0);
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let (name, workers) = (spec.shared_name(), spec.capacity());
-    let fail = |error| SpecError {
-        partition: name.to_string(),
-        error,
-    };
+    let fail = |error| SpecError { partition: name.to_string(), error };
     let (shared, inbox) = Shared::new(id, spec, clock.clone()).map_err(fail)?;
     let shared = Arc::new(shared);
     let sleeper: Arc<dyn Sleeper> = Arc::<Shared>::clone(&shared);
@@ -220,14 +209,6 @@ fn spec_error(
     partition: &str,
     (key, rule, fix): (&'static str, &'static str, &'static str),
 ) -> SpecError {
-    let error = PolicyError {
-        key,
-        value: format!("{partition:?}"),
-        rule,
-        fix,
-    };
-    SpecError {
-        partition: partition.to_owned(),
-        error,
-    }
+    let error = PolicyError { key, value: format!("{partition:?}"), rule, fix };
+    SpecError { partition: partition.to_owned(), error }
 }

@@ -88,13 +88,7 @@ impl Shared {
             errands,
             alive: Arc::default(),
         };
-        Ok((
-            shared,
-            Inbox {
-                work: work_inbox,
-                errands: errand_inbox,
-            },
-        ))
+        Ok((shared, Inbox { work: work_inbox, errands: errand_inbox }))
     }
 
     /// Does what a critical section decided. Never blocks.
@@ -110,9 +104,7 @@ impl Shared {
         if let Err(unsent) = self.work.try_send(Work::Run(job)) {
             self.take_back(unsent.into_inner());
         } else if self.over.load(Ordering::SeqCst) {
-            self.work_back
-                .try_iter()
-                .for_each(|work| self.take_back(work));
+            self.work_back.try_iter().for_each(|work| self.take_back(work));
             self.send_exit();
         }
     }
@@ -228,10 +220,7 @@ impl Partition {
         let call = Arc::clone(&cell) as Arc<dyn Call>;
         let offer = Offer {
             tenant: terms.tenant,
-            run_for: shared
-                .gate
-                .run_limit()
-                .saturating_add(shared.gate.cancel_grace()),
+            run_for: shared.gate.run_limit().saturating_add(shared.gate.cancel_grace()),
             ..self.offer(Waiting::Call(call), now, deadline)
         };
         let backstop = Backstop::new(&offer);
@@ -242,12 +231,7 @@ impl Partition {
             Offered::Waiting(id) => Some(id),
             Offered::Started(_) | Offered::Rejected => None,
         };
-        Ticket::new(
-            Arc::clone(shared),
-            cell as Arc<dyn Pending<T>>,
-            waiter,
-            backstop,
-        )
+        Ticket::new(Arc::clone(shared), cell as Arc<dyn Pending<T>>, waiter, backstop)
     }
 
     fn offer(&self, payload: Waiting, now: Time, deadline: Time) -> Offer<Waiting> {
@@ -283,10 +267,7 @@ impl Partition {
         let deadline = terms.deadline.map_or(Time::MAX, |deadline| now + deadline);
         WAITER.with(|waiter| {
             let payload = Waiting::Permit(Arc::clone(waiter));
-            let offer = Offer {
-                tenant: terms.tenant,
-                ..self.offer(payload, now, deadline)
-            };
+            let offer = Offer { tenant: terms.tenant, ..self.offer(payload, now, deadline) };
             let backstop = Backstop::new(&offer);
             let mut actions = Actions::default();
             let offered = shared.gate.offer(now, offer, &mut actions);
@@ -323,22 +304,14 @@ impl Partition {
 
     fn refused(&self, error: CallError, timing: Timing, attempt: u32) -> Box<Outcome<()>> {
         let partition = Arc::clone(&self.shared.name);
-        Box::new(Outcome {
-            result: Err(error),
-            partition,
-            tool: None,
-            attempt,
-            timing,
-        })
+        Box::new(Outcome { result: Err(error), partition, tool: None, attempt, timing })
     }
 
     /// Whether a call of `tenant`, offered now, would have to wait or be turned away as busy. If all
     /// offers come from this thread, a no holds until the next one. Holds the partition's lock for
     /// some nanoseconds.
     pub fn is_full_for(&self, tenant: Option<&Tenant>) -> bool {
-        self.shared
-            .gate
-            .look(|state| state.scheduler.is_full_for(tenant))
+        self.shared.gate.look(|state| state.scheduler.is_full_for(tenant))
     }
 
     /// How full it is and what it has done, all at one instant. Holds the partition's lock for
@@ -350,12 +323,7 @@ impl Partition {
                 let (age, overdue) = state.scheduler.occupant(SlotId(slot), state.now)?;
                 let held = state.running[slot as usize].as_ref();
                 let tool = held.and_then(|held| held.call.about().tool.clone());
-                Some(RunningCall {
-                    slot,
-                    tool,
-                    age,
-                    overdue,
-                })
+                Some(RunningCall { slot, tool, age, overdue })
             });
             let mut wait = state.wait.clone();
             wait.record_many(Duration::ZERO, state.unwaited);
@@ -382,8 +350,6 @@ fn in_span<R>(span: tracing::Span, body: impl FnOnce(&Run) -> R) -> impl FnOnce(
 
 impl fmt::Debug for Partition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Partition")
-            .field("name", &self.shared.name)
-            .finish_non_exhaustive()
+        f.debug_struct("Partition").field("name", &self.shared.name).finish_non_exhaustive()
     }
 }

@@ -57,13 +57,7 @@ pub struct Permit {
 impl Permit {
     pub(super) fn new(shared: Arc<Shared>, slot: SlotId, waited: Duration) -> Permit {
         let inside = lineage::enter(None, shared.id);
-        Permit {
-            shared,
-            slot,
-            waited,
-            _inside: inside,
-            not_send: PhantomData,
-        }
+        Permit { shared, slot, waited, _inside: inside, not_send: PhantomData }
     }
 
     /// How long it took to get.
@@ -90,8 +84,6 @@ impl Drop for Permit {
 
 impl std::fmt::Debug for Permit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Permit")
-            .field("partition", &self.shared.name)
-            .finish_non_exhaustive()
+        f.debug_struct("Permit").field("partition", &self.shared.name).finish_non_exhaustive()
     }
 }

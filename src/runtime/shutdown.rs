@@ -38,10 +38,7 @@ impl ShutdownReport {
 /// Ends `partitions` within `grace`: what waits is cancelled at once; what runs may go on until
 /// shortly before the end of the grace, is then called off, and a moment later ended by force.
 pub(super) fn shutdown(partitions: &[Partition], grace: Duration) -> ShutdownReport {
-    let shared: Vec<_> = partitions
-        .iter()
-        .map(|partition| &*partition.shared)
-        .collect();
+    let shared: Vec<_> = partitions.iter().map(|partition| &*partition.shared).collect();
     for shared in &shared {
         shared.step(Gate::close);
     }
@@ -50,9 +47,7 @@ pub(super) fn shutdown(partitions: &[Partition], grace: Duration) -> ShutdownRep
     let moment = graces.max().unwrap_or_default().min(grace / 4);
     let end = crate::time::instant_in(grace);
     let wait_until = |shared: &Shared, before_end: Duration| {
-        shared
-            .gate
-            .wait_idle(end.and_then(|end| end.checked_sub(before_end)))
+        shared.gate.wait_idle(end.and_then(|end| end.checked_sub(before_end)))
     };
     for shared in &shared {
         if !wait_until(shared, 2 * moment) {
@@ -81,10 +76,7 @@ pub(super) fn shutdown(partitions: &[Partition], grace: Duration) -> ShutdownRep
 fn leftovers(partition: &Partition) -> impl Iterator<Item = Leftover> + use<> {
     let snapshot = partition.snapshot();
     let name = snapshot.partition;
-    snapshot.running.into_iter().map(move |call| Leftover {
-        partition: Arc::clone(&name),
-        call,
-    })
+    snapshot.running.into_iter().map(move |call| Leftover { partition: Arc::clone(&name), call })
 }
 
 impl Shared {

@@ -168,9 +168,7 @@ impl PartitionSpec {
 
     /// Calls that may run at once, all told: what threads and physical pools are sized for.
     pub fn capacity(&self) -> u32 {
-        self.policy
-            .slots
-            .saturating_add(self.policy.replace_overdue)
+        self.policy.slots.saturating_add(self.policy.replace_overdue)
     }
 
     /// What a driver for this partition must know.
@@ -192,10 +190,7 @@ impl PartitionSpec {
         let fault = self.name_fault().or_else(|| self.time_fault());
         fault
             .map_or_else(|| self.policy.check(), Err)
-            .map_err(|error| SpecError {
-                partition: self.name.to_string(),
-                error,
-            })
+            .map_err(|error| SpecError { partition: self.name.to_string(), error })
     }
 
     fn name_fault(&self) -> Option<PolicyError> {
@@ -211,18 +206,9 @@ impl PartitionSpec {
 
     fn time_fault(&self) -> Option<PolicyError> {
         let error = |key, value: Duration, rule, fix| {
-            Some(PolicyError {
-                key,
-                value: format!("{value:?}"),
-                rule,
-                fix,
-            })
+            Some(PolicyError { key, value: format!("{value:?}"), rule, fix })
         };
-        let Policy {
-            run_limit,
-            cancel_grace,
-            ..
-        } = self.policy;
+        let Policy { run_limit, cancel_grace, .. } = self.policy;
         if run_limit.is_zero() || run_limit > PartitionSpec::RUN_LIMIT_MAX {
             return error(
                 "run_limit",

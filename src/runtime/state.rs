@@ -85,12 +85,7 @@ impl State {
 
     /// A call or a permit has its slot.
     pub(super) fn started(&mut self, now: Time, started: Started<Waiting>) -> Begun {
-        let Started {
-            slot,
-            payload,
-            waited,
-            ..
-        } = started;
+        let Started { slot, payload, waited, .. } = started;
         if waited.is_zero() {
             self.unwaited += 1;
         } else {
@@ -100,20 +95,10 @@ impl State {
         match payload {
             Waiting::Call(call) => {
                 call.about().slot.store(slot.0, Ordering::Relaxed);
-                let running = Running {
-                    call: Arc::clone(&call),
-                    waited,
-                    started: now,
-                };
+                let running = Running { call: Arc::clone(&call), waited, started: now };
                 self.running[slot.0 as usize] = Some(running);
                 let limit_at = now + self.run_limit;
-                Begun::Call(Job {
-                    call,
-                    slot,
-                    waited,
-                    started: now,
-                    limit_at,
-                })
+                Begun::Call(Job { call, slot, waited, started: now, limit_at })
             }
             Waiting::Permit(waiter) => Begun::Permit(waiter, slot, waited),
         }
@@ -121,17 +106,9 @@ impl State {
 
     /// A call gets no slot.
     pub(super) fn rejected(&mut self, rejected: Rejected<Waiting>, actions: &mut Actions) {
-        let Rejected {
-            rejection,
-            payload,
-            waited,
-            retry_after,
-        } = rejected;
+        let Rejected { rejection, payload, waited, retry_after } = rejected;
         let error = match rejection {
-            Rejection::Busy(reason) => CallError::Busy {
-                reason,
-                retry_after,
-            },
+            Rejection::Busy(reason) => CallError::Busy { reason, retry_after },
             Rejection::Deadline => timeout(TimeoutClock::Deadline, Executed::No),
             Rejection::Drained => cancelled(CancelledBy::Shutdown, Executed::No),
             Rejection::Closed => {
@@ -142,16 +119,9 @@ impl State {
         };
         self.wait.record(waited);
         self.counts.add(&error);
-        let timing = Timing {
-            waited,
-            ..Timing::default()
-        };
+        let timing = Timing { waited, ..Timing::default() };
         match payload {
-            Waiting::Call(call) => actions.answer(Answer {
-                call,
-                error,
-                timing,
-            }),
+            Waiting::Call(call) => actions.answer(Answer { call, error, timing }),
             Waiting::Permit(waiter) => actions.grant(waiter, Err((error, timing))),
         }
     }
@@ -165,15 +135,8 @@ impl State {
     ) {
         let error = cancelled(CancelledBy::Caller, Executed::No);
         self.counts.add(&error);
-        let timing = Timing {
-            waited,
-            ..Timing::default()
-        };
-        actions.answer(Answer {
-            call,
-            error,
-            timing,
-        });
+        let timing = Timing { waited, ..Timing::default() };
+        actions.answer(Answer { call, error, timing });
     }
 
     /// Whether `slot` is held by this very call.
@@ -230,26 +193,15 @@ impl State {
             return;
         };
         let call = Arc::clone(&running.call);
-        let timing = Timing {
-            waited: running.waited,
-            ran: self.now - running.started,
-        };
-        let executed = if call.about().revoke() {
-            Executed::No
-        } else {
-            Executed::Unknown
-        };
+        let timing = Timing { waited: running.waited, ran: self.now - running.started };
+        let executed = if call.about().revoke() { Executed::No } else { Executed::Unknown };
         let error = error(executed);
         self.counts.add(&error);
         if executed == Executed::Unknown {
             self.scheduler.replace(slot);
             actions.cancel(Arc::clone(&call));
         }
-        actions.answer(Answer {
-            call,
-            error,
-            timing,
-        });
+        actions.answer(Answer { call, error, timing });
     }
 
     /// How many slots are held, by whomever.
@@ -265,17 +217,9 @@ impl State {
 }
 
 pub(super) fn timeout(clock: TimeoutClock, executed: Executed) -> CallError {
-    CallError::Timeout {
-        clock,
-        executed,
-        evidence: Evidence::default(),
-    }
+    CallError::Timeout { clock, executed, evidence: Evidence::default() }
 }
 
 pub(super) fn cancelled(by: CancelledBy, executed: Executed) -> CallError {
-    CallError::Cancelled {
-        by,
-        executed,
-        evidence: Evidence::default(),
-    }
+    CallError::Cancelled { by, executed, evidence: Evidence::default() }
 }

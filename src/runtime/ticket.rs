@@ -32,10 +32,7 @@ pub struct Ticket<T>(State<T>);
 
 enum State<T> {
     /// Answered without ever being offered.
-    #[cfg_attr(
-        not(feature = "json"),
-        expect(dead_code, reason = "only tools are checked before")
-    )]
+    #[cfg_attr(not(feature = "json"), expect(dead_code, reason = "only tools are checked before"))]
     Settled(Box<Outcome<T>>),
     Live(Live<T>),
     Over,
@@ -55,12 +52,7 @@ impl<T: 'static> Ticket<T> {
         waiter: Option<WaiterId>,
         backstop: Backstop,
     ) -> Ticket<T> {
-        Ticket(State::Live(Live {
-            shared,
-            cell,
-            waiter,
-            backstop,
-        }))
+        Ticket(State::Live(Live { shared, cell, waiter, backstop }))
     }
 
     #[cfg(feature = "json")]
@@ -138,11 +130,7 @@ impl<T: 'static> Ticket<T> {
 
     /// The outcome, if it is there.
     pub(super) fn take(&mut self) -> Option<Outcome<T>> {
-        if self.is_finished() {
-            self.wait_step(None)
-        } else {
-            None
-        }
+        if self.is_finished() { self.wait_step(None) } else { None }
     }
 
     /// When to look after the call if nobody has answered by then.
@@ -181,9 +169,7 @@ impl<T> Live<T> {
 
     fn cancel(&self) {
         let mut actions = Actions::default();
-        self.shared
-            .gate
-            .cancel(&*self.cell, self.waiter, &mut actions);
+        self.shared.gate.cancel(&*self.cell, self.waiter, &mut actions);
         self.shared.act(actions);
     }
 
@@ -224,9 +210,7 @@ impl<T> fmt::Debug for Ticket<T> {
             State::Live(live) => live.cell.is_ready(),
             State::Settled(_) | State::Over => true,
         };
-        f.debug_struct("Ticket")
-            .field("finished", &finished)
-            .finish_non_exhaustive()
+        f.debug_struct("Ticket").field("finished", &finished).finish_non_exhaustive()
     }
 }
 

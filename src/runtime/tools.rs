@@ -45,11 +45,7 @@ pub struct ToolCall {
 impl ToolCall {
     /// A call of `tool` without arguments.
     pub fn new(tool: impl Into<Arc<str>>) -> ToolCall {
-        ToolCall {
-            tool: tool.into(),
-            args: Args::new(),
-            terms: Terms::default(),
-        }
+        ToolCall { tool: tool.into(), args: Args::new(), terms: Terms::default() }
     }
 
     /// The tool's name.
@@ -88,11 +84,7 @@ impl Builder {
         partition: impl Into<String>,
         tool: Arc<dyn Tool>,
     ) -> Builder {
-        self.tools.push(Entry {
-            name: name.into(),
-            partition: partition.into(),
-            tool,
-        });
+        self.tools.push(Entry { name: name.into(), partition: partition.into(), tool });
         self
     }
 }
@@ -133,17 +125,10 @@ impl Runtime {
     }
 
     pub(super) fn add_tool(&mut self, entry: Entry) -> Result<(), SpecError> {
-        let Entry {
-            name,
-            partition,
-            tool,
-        } = entry;
+        let Entry { name, partition, tool } = entry;
         let Some(partition) = self.partition(&partition).cloned() else {
-            let fault = (
-                "partition",
-                "must be one of the runtime's",
-                "add it, or correct the name",
-            );
+            let fault =
+                ("partition", "must be one of the runtime's", "add it, or correct the name");
             return Err(spec_error(&partition, fault));
         };
         if self.tools.contains_key(&name) {
@@ -171,13 +156,9 @@ impl Runtime {
                 };
                 partition.submit_as(Some(tool), terms, completed, body)
             }
-            Err(error) => refuse(
-                attempt,
-                Arc::clone(&partition.shared.name),
-                tool,
-                error,
-                completed,
-            ),
+            Err(error) => {
+                refuse(attempt, Arc::clone(&partition.shared.name), tool, error, completed)
+            }
         }
     }
 }

@@ -40,11 +40,7 @@ pub struct Turn<T> {
 impl<T: Send + 'static> Turn<T> {
     /// A turn without calls.
     pub fn new() -> Turn<T> {
-        Turn {
-            completions: Arc::default(),
-            tickets: BTreeMap::new(),
-            submitted: 0,
-        }
+        Turn { completions: Arc::default(), tickets: BTreeMap::new(), submitted: 0 }
     }
 
     /// Offers `body` to `partition`; the number of the call in this turn, from 0. Never blocks.
@@ -60,10 +56,7 @@ impl<T: Send + 'static> Turn<T> {
 
     pub(super) fn add(&mut self, submit: impl FnOnce(Completed) -> Ticket<T>) -> usize {
         let index = self.submitted;
-        let completed = Completed {
-            completions: Arc::clone(&self.completions),
-            index,
-        };
+        let completed = Completed { completions: Arc::clone(&self.completions), index };
         self.tickets.insert(index, submit(completed));
         self.submitted += 1;
         index
@@ -162,9 +155,7 @@ impl<T: Send + 'static> Iterator for Turn<T> {
 
 impl<T> fmt::Debug for Turn<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Turn")
-            .field("remaining", &self.tickets.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Turn").field("remaining", &self.tickets.len()).finish_non_exhaustive()
     }
 }
 

@@ -76,11 +76,7 @@ impl Shared {
             job.call.execute(&run, job)
         } else {
             let at = self.gate.clock().now();
-            Ended {
-                status: Status::Cancelled,
-                at,
-                clock: TimeoutClock::Run,
-            }
+            Ended { status: Status::Cancelled, at, clock: TimeoutClock::Run }
         };
         let mut actions = Actions::default();
         if self.gate.finish(job.slot, &ended, &mut actions) {

@@ -141,13 +141,7 @@ impl Outcome {
     pub(super) fn new(scenario: Scenario, requests: Vec<Request>, ticks: Vec<Tick>) -> Outcome {
         let last = ticks.last().map_or(0, |tick| tick.tick);
         let Tallies { tenants, all } = tallies(&requests, last, scenario.target_percent);
-        Outcome {
-            scenario,
-            requests,
-            ticks,
-            tenants,
-            all,
-        }
+        Outcome { scenario, requests, ticks, tenants, all }
     }
 
     /// The sums as they stood after `tick`.
@@ -173,11 +167,7 @@ impl Request {
 }
 
 fn tallies(requests: &[Request], tick: u32, target_percent: u32) -> Tallies {
-    let of = |side| {
-        requests
-            .iter()
-            .filter(move |request| request.tenant == side)
-    };
+    let of = |side| requests.iter().filter(move |request| request.tenant == side);
     Tallies {
         tenants: BySide {
             a: Tally::of(of(Side::A), tick, target_percent),

@@ -43,10 +43,7 @@ struct Simulation<'s> {
 
 impl<'s> Simulation<'s> {
     fn new(scenario: &'s Scenario) -> Simulation<'s> {
-        let tenants = BySide {
-            a: Tenant::new("a"),
-            b: Tenant::new("b"),
-        };
+        let tenants = BySide { a: Tenant::new("a"), b: Tenant::new("b") };
         let policy = Policy {
             dispatch: scenario.policy,
             queue: 2 * scenario.max_waiting,
@@ -136,19 +133,12 @@ impl<'s> Simulation<'s> {
         let waiting = |side| {
             let waits =
                 |request: &&Request| request.tenant == side && request.state == State::Waiting;
-            self.requests
-                .iter()
-                .filter(waits)
-                .map(|request| request.id)
-                .collect()
+            self.requests.iter().filter(waits).map(|request| request.id).collect()
         };
         Tick {
             tick,
             slots: self.slots.clone(),
-            waiting: BySide {
-                a: waiting(Side::A),
-                b: waiting(Side::B),
-            },
+            waiting: BySide { a: waiting(Side::A), b: waiting(Side::B) },
         }
     }
 }

@@ -107,9 +107,7 @@ impl TryFrom<Given> for Scenario {
             every_b: number(&fields, "every_b", 1..=12)?,
             hold_a: number(&fields, "hold_a", 1..=20)?,
             hold_b: number(&fields, "hold_b", 1..=20)?,
-            stall_a: field(&fields, "stall_a", Value::as_bool, || {
-                "true or false".to_owned()
-            })?,
+            stall_a: field(&fields, "stall_a", Value::as_bool, || "true or false".to_owned())?,
             timeout_a: number(&fields, "timeout_a", 1..=20)?,
             timeout_b: number(&fields, "timeout_b", 1..=20)?,
             policy: field(&fields, "policy", dispatch, dispatch_names)?,
@@ -149,9 +147,7 @@ fn field<T>(
 
 fn dispatch(value: &Value) -> Option<Dispatch> {
     let name = value.as_str()?;
-    Dispatch::ALL
-        .into_iter()
-        .find(|dispatch| dispatch.as_str() == name)
+    Dispatch::ALL.into_iter().find(|dispatch| dispatch.as_str() == name)
 }
 
 fn dispatch_names() -> String {
@@ -184,20 +180,12 @@ impl ScenarioError {
             Value::String(text) => cut(&text).into(),
             long => cut(&long.to_string()).into(),
         };
-        ScenarioError {
-            field: cut(field),
-            value,
-            rule,
-        }
+        ScenarioError { field: cut(field), value, rule }
     }
 
     /// A text that is no JSON.
     pub(crate) fn not_json(text: &str, error: &serde_json::Error) -> ScenarioError {
-        ScenarioError::new(
-            "scenario",
-            text.trim().into(),
-            format!("must be JSON: {error}"),
-        )
+        ScenarioError::new("scenario", text.trim().into(), format!("must be JSON: {error}"))
     }
 
     fn because(mut self, reason: &str) -> ScenarioError {

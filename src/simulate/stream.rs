@@ -37,12 +37,7 @@ pub enum Batch {
 ///
 /// Reading or writing failed.
 pub fn run_all(mut input: impl BufRead, output: impl Write) -> io::Result<Batch> {
-    let mut batch = Running {
-        output,
-        outcomes: 0,
-        errors: 0,
-        last_error: None,
-    };
+    let mut batch = Running { output, outcomes: 0, errors: 0, last_error: None };
     if first_byte(&mut input)? == Some(b'[') {
         if run_array(input, &mut batch)? {
             return Ok(batch.several());
@@ -55,17 +50,10 @@ pub fn run_all(mut input: impl BufRead, output: impl Write) -> io::Result<Batch>
         }
     }
     Ok(match batch {
-        Running {
-            outcomes: 1,
-            errors: 0,
-            ..
-        } => Batch::Single(Ok(())),
-        Running {
-            outcomes: 0,
-            errors: 1,
-            last_error: Some(error),
-            ..
-        } => Batch::Single(Err(error)),
+        Running { outcomes: 1, errors: 0, .. } => Batch::Single(Ok(())),
+        Running { outcomes: 0, errors: 1, last_error: Some(error), .. } => {
+            Batch::Single(Err(error))
+        }
         several => several.several(),
     })
 }
@@ -108,10 +96,7 @@ fn run_array(input: impl BufRead, batch: &mut Running<impl Write>) -> io::Result
             Ok(true)
         }
         Err(error) => {
-            batch.fail(ScenarioError::not_json(
-                &String::from_utf8_lossy(&text),
-                &error,
-            ))?;
+            batch.fail(ScenarioError::not_json(&String::from_utf8_lossy(&text), &error))?;
             Ok(false)
         }
     }
@@ -206,10 +191,7 @@ impl<W: Write> Running<W> {
     }
 
     fn several(&self) -> Batch {
-        Batch::Several {
-            outcomes: self.outcomes,
-            errors: self.errors,
-        }
+        Batch::Several { outcomes: self.outcomes, errors: self.errors }
     }
 }
 
@@ -250,11 +232,7 @@ mod tests {
 
     #[test]
     fn a_single_scenario_may_be_spread_over_lines() {
-        for text in [
-            GOOD.to_owned(),
-            GOOD.replace('\n', ""),
-            format!("\n \n{GOOD}\n\n"),
-        ] {
+        for text in [GOOD.to_owned(), GOOD.replace('\n', ""), format!("\n \n{GOOD}\n\n")] {
             assert_eq!(batch(&text), (Batch::Single(Ok(())), vec!["ok".to_owned()]));
         }
     }
@@ -290,9 +268,7 @@ mod tests {
         let line = GOOD.replace('\n', "");
         let cut = &line[..40];
         let text = format!("{cut}\n{line}\n\nhello\n4\n{GOOD}\n{GOOD}\n{cut}");
-        let told = [
-            "scenario", "ok", "scenario", "scenario", "ok", "ok", "scenario",
-        ];
+        let told = ["scenario", "ok", "scenario", "scenario", "ok", "ok", "scenario"];
         let told = told.map(str::to_owned).to_vec();
         assert_eq!(batch(&text), (several(3, 4), told));
     }
@@ -303,9 +279,7 @@ mod tests {
         let long = format!("{{\"x\": \"{}\"}}", "x".repeat(SCENARIO_MAX as usize));
         let spread = format!("{{\n{}}}", "\n".repeat(SCENARIO_MAX as usize));
         let text = format!("{line}\n{long}\n{spread}\n{line}\n");
-        let told = ["ok", "scenario", "scenario", "ok"]
-            .map(str::to_owned)
-            .to_vec();
+        let told = ["ok", "scenario", "scenario", "ok"].map(str::to_owned).to_vec();
         assert_eq!(batch(&text), (several(2, 2), told));
     }
 

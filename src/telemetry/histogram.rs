@@ -38,14 +38,12 @@ impl Latency {
     /// Takes one duration in.
     #[inline]
     pub fn record(&mut self, span: Duration) {
-        self.0
-            .saturating_record(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
+        self.0.saturating_record(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Takes the same duration in `times` times.
     pub fn record_many(&mut self, span: Duration, times: u64) {
-        self.0
-            .saturating_record_n(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX), times);
+        self.0.saturating_record_n(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX), times);
     }
 
     /// How many durations it holds.

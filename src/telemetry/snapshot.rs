@@ -10,10 +10,7 @@ use crate::outcome::{BusyReason, CallError, Status, TimeoutClock};
 /// How many calls ended how. Together with those that wait and run they are all that were offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-#[allow(
-    missing_docs,
-    reason = "each is explained at `CallError` and `BusyReason`"
-)]
+#[allow(missing_docs, reason = "each is explained at `CallError` and `BusyReason`")]
 pub struct Counts {
     pub ok: u64,
     pub failed: u64,
@@ -151,8 +148,6 @@ pub struct Snapshot {
 impl Snapshot {
     /// The partition called `name`.
     pub fn partition(&self, name: &str) -> Option<&PartitionSnapshot> {
-        self.partitions
-            .iter()
-            .find(|partition| &*partition.partition == name)
+        self.partitions.iter().find(|partition| &*partition.partition == name)
     }
 }

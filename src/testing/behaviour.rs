@@ -21,11 +21,7 @@ pub struct Reply {
 impl Reply {
     /// An answer of `status` without a body.
     pub fn status(status: u16) -> Reply {
-        Reply {
-            status,
-            headers: Vec::new(),
-            body: Vec::new(),
-        }
+        Reply { status, headers: Vec::new(), body: Vec::new() }
     }
 
     /// `200` with `body` as `text/plain`.

@@ -130,11 +130,7 @@ impl<'v> Connection<'v> {
             Behaviour::Framed(framing, reply) => {
                 let rest = self.first_half(framing, &reply)?;
                 self.finish(&rest)?;
-                Ok(if framing == Framing::UntilClose {
-                    After::Close
-                } else {
-                    After::Keep
-                })
+                Ok(if framing == Framing::UntilClose { After::Close } else { After::Keep })
             }
             Behaviour::HangBody { framing, reply } => {
                 let rest = self.first_half(framing, &reply)?;
@@ -224,10 +220,7 @@ impl<'v> Connection<'v> {
             if left.is_zero() {
                 return Pause::Elapsed;
             }
-            let more = self
-                .stream
-                .set_read_timeout(Some(left))
-                .and_then(|()| self.read_more());
+            let more = self.stream.set_read_timeout(Some(left)).and_then(|()| self.read_more());
             match more {
                 Ok(true) => {}
                 Err(error)
@@ -270,7 +263,6 @@ impl<'v> Connection<'v> {
 
 fn huge(bytes: usize) -> Reply {
     let line = "x".repeat(1000);
-    (0..bytes.div_ceil(line.len())).fold(Reply::default(), |reply, at| {
-        reply.header(format!("X-{at}"), line.as_str())
-    })
+    (0..bytes.div_ceil(line.len()))
+        .fold(Reply::default(), |reply, at| reply.header(format!("X-{at}"), line.as_str()))
 }

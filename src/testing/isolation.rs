@@ -23,11 +23,7 @@ pub struct Slow<'a> {
 impl<'a> Slow<'a> {
     /// `call`, made 20 times at once.
     pub fn new(call: ToolCall) -> Slow<'a> {
-        Slow {
-            call,
-            calls: 20,
-            in_flight_max: None,
-        }
+        Slow { call, calls: 20, in_flight_max: None }
     }
 
     /// How often it is made. Take more than the partition has slots.
@@ -49,9 +45,7 @@ impl<'a> Slow<'a> {
 
 impl fmt::Debug for Slow<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slow")
-            .field("call", &self.call)
-            .finish_non_exhaustive()
+        f.debug_struct("Slow").field("call", &self.call).finish_non_exhaustive()
     }
 }
 
@@ -103,27 +97,16 @@ pub enum NotIsolated {
 impl fmt::Display for NotIsolated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotIsolated::NotSaturated {
-                partition,
-                held,
-                slots,
-            } => write!(
+            NotIsolated::NotSaturated { partition, held, slots } => write!(
                 f,
                 "{partition} was not saturated ({held} of {slots} slots held), so nothing was shown"
             ),
-            NotIsolated::Starved {
-                elapsed,
-                fence,
-                outcome,
-            } => write!(
+            NotIsolated::Starved { elapsed, fence, outcome } => write!(
                 f,
                 "the fast call took {elapsed:?} (fence {fence:?}) and ended as {}",
                 outcome.status().as_str()
             ),
-            NotIsolated::OverCap {
-                in_flight_max,
-                slots,
-            } => {
+            NotIsolated::OverCap { in_flight_max, slots } => {
                 write!(
                     f,
                     "the slow backend saw {in_flight_max} calls at once through {slots} slots"
@@ -151,9 +134,7 @@ pub fn check_isolated(
     fence: Duration,
 ) -> Result<Isolated, NotIsolated> {
     let tool = slow.call.tool().to_owned();
-    let partition = runtime
-        .partition_of(&tool)
-        .ok_or(NotIsolated::UnknownTool(tool))?;
+    let partition = runtime.partition_of(&tool).ok_or(NotIsolated::UnknownTool(tool))?;
     let slots = partition.spec().capacity();
     let seen = || match &slow.in_flight_max {
         Some(ask) => ask(),
@@ -170,9 +151,7 @@ pub fn check_isolated(
         slots: partition.spec().capacity(),
     };
 
-    let tickets: Vec<_> = (0..slow.calls)
-        .map(|_| runtime.submit(slow.call.clone()))
-        .collect();
+    let tickets: Vec<_> = (0..slow.calls).map(|_| runtime.submit(slow.call.clone())).collect();
     if let Err(held) = wait_until(saturated, &tickets) {
         return Err(unsaturated(held));
     }
@@ -184,26 +163,15 @@ pub fn check_isolated(
     drop(tickets);
 
     if !outcome.is_ok() || elapsed >= fence {
-        return Err(NotIsolated::Starved {
-            elapsed,
-            fence,
-            outcome: Box::new(outcome),
-        });
+        return Err(NotIsolated::Starved { elapsed, fence, outcome: Box::new(outcome) });
     }
     if in_flight_max > slots as usize {
-        return Err(NotIsolated::OverCap {
-            in_flight_max,
-            slots,
-        });
+        return Err(NotIsolated::OverCap { in_flight_max, slots });
     }
     if !still {
         return Err(unsaturated(held));
     }
-    Ok(Isolated {
-        elapsed,
-        outcome,
-        in_flight_max,
-    })
+    Ok(Isolated { elapsed, outcome, in_flight_max })
 }
 
 /// [`check_isolated`] as an assertion.

@@ -28,16 +28,12 @@ impl Seen {
 
     /// The first header of that name, whatever its case.
     pub fn header(&self, name: &str) -> Option<&str> {
-        let found = self
-            .headers
-            .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 
     pub(super) fn wants_close(&self) -> bool {
-        self.header("Connection")
-            .is_some_and(|value| value.eq_ignore_ascii_case("close"))
+        self.header("Connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 }
 
@@ -64,27 +60,15 @@ pub(super) fn parse(input: &[u8]) -> Progress {
         method: head.method.unwrap_or_default().to_owned(),
         target: head.path.unwrap_or_default().to_owned(),
         headers: (head.headers.iter())
-            .map(|h| {
-                (
-                    h.name.to_owned(),
-                    String::from_utf8_lossy(h.value).into_owned(),
-                )
-            })
+            .map(|h| (h.name.to_owned(), String::from_utf8_lossy(h.value).into_owned()))
             .collect(),
         body: Vec::new(),
     };
     let rest = &input[head_len..];
-    if seen
-        .header("Transfer-Encoding")
-        .is_some_and(|v| v.eq_ignore_ascii_case("chunked"))
-    {
+    if seen.header("Transfer-Encoding").is_some_and(|v| v.eq_ignore_ascii_case("chunked")) {
         return chunked(seen, head_len, rest);
     }
-    match seen
-        .header("Content-Length")
-        .unwrap_or("0")
-        .parse::<usize>()
-    {
+    match seen.header("Content-Length").unwrap_or("0").parse::<usize>() {
         Ok(len) if len > BODY_MAX => Progress::Bad,
         Ok(len) if rest.len() < len => Progress::Partial,
         Ok(len) => {
@@ -133,10 +117,7 @@ mod tests {
     fn requests_are_cut_off_the_front() {
         let input = b"POST /a?b=c HTTP/1.1\r\nContent-Length: 2\r\n\r\nhiGET / HTTP/1.1\r\n\r\n";
         let (first, len) = whole(input);
-        assert_eq!(
-            (first.path(), first.body.as_slice()),
-            ("/a", b"hi".as_slice())
-        );
+        assert_eq!((first.path(), first.body.as_slice()), ("/a", b"hi".as_slice()));
         let (second, rest) = whole(&input[len..]);
         assert_eq!((second.method.as_str(), len + rest), ("GET", input.len()));
         assert!(matches!(parse(&input[..len - 1]), Progress::Partial));
@@ -147,10 +128,7 @@ mod tests {
         let input =
             b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n3\r\n ho\r\n0\r\n\r\n";
         let (seen, len) = whole(input);
-        assert_eq!(
-            (seen.body.as_slice(), len),
-            (b"hi ho".as_slice(), input.len())
-        );
+        assert_eq!((seen.body.as_slice(), len), (b"hi ho".as_slice(), input.len()));
         for cut in 1..input.len() {
             assert!(matches!(parse(&input[..cut]), Progress::Partial), "{cut}");
         }

@@ -107,12 +107,10 @@ impl Shared {
                 break;
             };
             let served = Arc::clone(self);
-            let thread = thread::Builder::new()
-                .name(format!("vendor-{id}"))
-                .spawn(move || {
-                    let by_client = Connection::new(&served, id, Arc::clone(&stream)).serve();
-                    served.closed(id, stream, by_client);
-                });
+            let thread = thread::Builder::new().name(format!("vendor-{id}")).spawn(move || {
+                let by_client = Connection::new(&served, id, Arc::clone(&stream)).serve();
+                served.closed(id, stream, by_client);
+            });
             threads.retain(|thread| !thread.is_finished());
             match thread {
                 Ok(thread) => threads.push(thread),
@@ -127,9 +125,8 @@ impl Shared {
     /// Whether there is room for one more connection; `false` when stopping.
     fn wait_for_room(&self) -> bool {
         let mut state = self.state.lock();
-        self.changed.wait_while(&mut state, |state| {
-            state.open.len() >= CONNECTIONS_MAX && !state.stopping
-        });
+        self.changed
+            .wait_while(&mut state, |state| state.open.len() >= CONNECTIONS_MAX && !state.stopping);
         !state.stopping
     }
 
@@ -175,11 +172,7 @@ impl Shared {
     /// Counts a request as in flight, and says what to do with it.
     pub(super) fn begin(&self, id: u64, stream: &Arc<TcpStream>, request: Seen) -> Begun {
         let mut state = self.state.lock();
-        let behaviour = state
-            .paths
-            .get(request.path())
-            .unwrap_or(&state.fallback)
-            .clone();
+        let behaviour = state.paths.get(request.path()).unwrap_or(&state.fallback).clone();
         // A client that gave one request up and makes another has one in flight, although the
         // thread of the first may not have noticed yet.
         state.working.retain(|_, stream| client_is_there(stream));
@@ -192,10 +185,7 @@ impl Shared {
         }
         state.seen.push_back(request);
         self.changed.notify_all();
-        Begun {
-            behaviour,
-            generation: state.generation,
-        }
+        Begun { behaviour, generation: state.generation }
     }
 
     /// Counts the request on connection `id` as answered.
@@ -230,19 +220,14 @@ impl Shared {
     /// Waits for a release or the end, without looking at the connection.
     pub(super) fn wait_released(&self, generation: u64) {
         let mut state = self.state.lock();
-        self.changed.wait_while(&mut state, |state| {
-            state.generation == generation && !state.stopping
-        });
+        self.changed
+            .wait_while(&mut state, |state| state.generation == generation && !state.stopping);
     }
 }
 
 /// Whether the other side still keeps the connection, as far as is known here. Never blocks.
 fn client_is_there(stream: &TcpStream) -> bool {
-    match recv(
-        stream,
-        &mut [0_u8; 1],
-        RecvFlags::PEEK | RecvFlags::DONTWAIT,
-    ) {
+    match recv(stream, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
         Ok((_, count)) => count > 0,
         Err(error) => error == rustix::io::Errno::AGAIN,
     }

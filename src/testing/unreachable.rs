@@ -42,18 +42,12 @@ impl Unanswered {
             match TcpStream::connect_timeout(&addr, Duration::from_millis(50)) {
                 Ok(stream) => queued.push(stream),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                    return Ok(Unanswered {
-                        addr,
-                        _listener: listener,
-                        _queued: queued,
-                    });
+                    return Ok(Unanswered { addr, _listener: listener, _queued: queued });
                 }
                 Err(error) => return Err(error),
             }
         }
-        Err(io::Error::other(
-            "the queue of pending connections never fills",
-        ))
+        Err(io::Error::other("the queue of pending connections never fills"))
     }
 
     /// The address.

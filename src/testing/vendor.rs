@@ -68,11 +68,7 @@ impl Vendor {
         let acceptor = thread::Builder::new()
             .name("vendor".to_owned())
             .spawn(move || served.accept(&listener))?;
-        Ok(Vendor {
-            shared,
-            addr,
-            acceptor: Some(acceptor),
-        })
+        Ok(Vendor { shared, addr, acceptor: Some(acceptor) })
     }
 
     /// Where it listens.
@@ -145,9 +141,6 @@ impl Drop for Vendor {
 
 impl fmt::Debug for Vendor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Vendor")
-            .field("addr", &self.addr)
-            .field("counts", &self.counts())
-            .finish()
+        f.debug_struct("Vendor").field("addr", &self.addr).field("counts", &self.counts()).finish()
     }
 }

@@ -15,17 +15,11 @@ pub(crate) fn same<T: PartialEq + Debug>(what: &str, theirs: &T, ours: &T) -> Ve
     if theirs == ours {
         return Ok(());
     }
-    Err(format!(
-        "{what}: the scheduler says {theirs:#?}, the model {ours:#?}"
-    ))
+    Err(format!("{what}: the scheduler says {theirs:#?}, the model {ours:#?}"))
 }
 
 fn holds(what: &str, holds: bool) -> Verdict {
-    if holds {
-        Ok(())
-    } else {
-        Err(format!("it does not hold that {what}"))
-    }
+    if holds { Ok(()) } else { Err(format!("it does not hold that {what}")) }
 }
 
 /// Gauges and totals of both sides, and the identities between them.
@@ -45,30 +39,17 @@ pub(crate) fn states(scheduler: &Scheduler<u32>, model: &Model) -> Verdict {
         ("tenants", gauges.tenants),
     ];
     let ours = [
-        (
-            "running",
-            count(|state| matches!(state, State::Running { .. })),
-        ),
-        (
-            "overdue",
-            count(|state| matches!(state, State::Overdue { .. })),
-        ),
+        ("running", count(|state| matches!(state, State::Running { .. }))),
+        ("overdue", count(|state| matches!(state, State::Overdue { .. }))),
         ("free", count(|state| state == State::Free)),
         ("replaced", model.replaced() as usize),
         ("borrowed", model.borrowed.len()),
         ("waiting", model.waiting.len()),
-        (
-            "tenants",
-            model.counts.keys().filter(|&&tenant| tenant > 0).count(),
-        ),
+        ("tenants", model.counts.keys().filter(|&&tenant| tenant > 0).count()),
     ];
     same("gauges", &theirs, &ours)?;
     same("closed", &scheduler.is_closed(), &model.closed)?;
-    same(
-        "wants_reserve",
-        &scheduler.wants_reserve(),
-        &model.wants_reserve(),
-    )?;
+    same("wants_reserve", &scheduler.wants_reserve(), &model.wants_reserve())?;
     let known = model.counts.values();
     let sum = known.fold(model.forgotten, |sum, counts| sum.and(counts));
     same("totals", &counts(&scheduler.totals()), &sum)?;
@@ -76,20 +57,11 @@ pub(crate) fn states(scheduler: &Scheduler<u32>, model: &Model) -> Verdict {
     holds("the partition is whole", !scheduler.is_broken())?;
     let there = gauges.running + gauges.overdue + gauges.free;
     let by_policy = gauges.slots + gauges.borrowed + gauges.replaced;
-    holds(
-        "running + overdue + free = slots + borrowed + replaced",
-        there == by_policy,
-    )?;
+    holds("running + overdue + free = slots + borrowed + replaced", there == by_policy)?;
     let ends = sum.finished + sum.overdue + sum.rejected + sum.withdrawn;
     let in_hand = u64::from(gauges.waiting + gauges.running);
-    holds(
-        "offered = outcomes + waiting + running",
-        sum.offered == ends + in_hand,
-    )?;
-    holds(
-        "next_due is never too late",
-        scheduler.next_due() <= model.next_due(),
-    )?;
+    holds("offered = outcomes + waiting + running", sum.offered == ends + in_hand)?;
+    holds("next_due is never too late", scheduler.next_due() <= model.next_due())?;
     limits(&model.policy, model, gauges.waiting)
 }
 
@@ -97,10 +69,7 @@ pub(crate) fn states(scheduler: &Scheduler<u32>, model: &Model) -> Verdict {
 fn limits(policy: &Policy, model: &Model, waiting: u32) -> Verdict {
     let occupied = model.slots.iter().filter(|slot| slot.occupied()).count() as u32;
     let most = policy.slots + policy.reserve_max + policy.replace_overdue;
-    holds(
-        "never more than slots and spares in flight",
-        occupied <= most,
-    )?;
+    holds("never more than slots and spares in flight", occupied <= most)?;
     holds("the queue is bounded", waiting <= policy.queue)?;
     for tenant in 0..=TENANTS {
         let held = |most| model.holding(tenant) as u32 <= most;

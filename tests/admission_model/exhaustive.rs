@@ -76,12 +76,7 @@ fn small(dispatch: Dispatch) -> Policy {
 
 #[test]
 fn every_sequence_of_waiting_and_leaving() {
-    for dispatch in [
-        Dispatch::Fifo,
-        Dispatch::RoundRobin,
-        Dispatch::Strict,
-        Dispatch::Borrow,
-    ] {
+    for dispatch in [Dispatch::Fifo, Dispatch::RoundRobin, Dispatch::Strict, Dispatch::Borrow] {
         every_sequence(&small(dispatch), &QUEUES, true);
     }
 }
@@ -95,10 +90,7 @@ fn every_sequence_of_calls_that_outlast_their_limit() {
 
 #[test]
 fn every_sequence_before_a_single_dispatch() {
-    let policy = Policy {
-        tenant_max: Some(1),
-        ..small(Dispatch::Borrow)
-    };
+    let policy = Policy { tenant_max: Some(1), ..small(Dispatch::Borrow) };
     every_sequence(&policy, &QUEUES, false);
     every_sequence(&policy, &OVERDUE, false);
 }

@@ -19,69 +19,21 @@ fn every_knob_refuses_what_is_beyond_its_ends() {
     let base = Policy::new(4);
     let cases: Vec<(&str, &str, Policy)> = vec![
         ("slots", "0", Policy::new(0)),
-        (
-            "slots",
-            "4097",
-            Policy {
-                slots: 4097,
-                ..base.clone()
-            },
-        ),
-        (
-            "queue",
-            "1000001",
-            Policy {
-                queue: 1_000_001,
-                ..base.clone()
-            },
-        ),
-        (
-            "replace_overdue",
-            "4097",
-            Policy {
-                replace_overdue: 4097,
-                ..base.clone()
-            },
-        ),
-        (
-            "reserve_max",
-            "4097",
-            Policy {
-                reserve_max: 4097,
-                ..base.clone()
-            },
-        ),
-        (
-            "tenant_max",
-            "0",
-            Policy {
-                tenant_max: Some(0),
-                ..base.clone()
-            },
-        ),
-        (
-            "tenant_slots",
-            "5",
-            Policy {
-                homes: vec![("a".into(), 5)],
-                ..base.clone()
-            },
-        ),
+        ("slots", "4097", Policy { slots: 4097, ..base.clone() }),
+        ("queue", "1000001", Policy { queue: 1_000_001, ..base.clone() }),
+        ("replace_overdue", "4097", Policy { replace_overdue: 4097, ..base.clone() }),
+        ("reserve_max", "4097", Policy { reserve_max: 4097, ..base.clone() }),
+        ("tenant_max", "0", Policy { tenant_max: Some(0), ..base.clone() }),
+        ("tenant_slots", "5", Policy { homes: vec![("a".into(), 5)], ..base.clone() }),
         (
             "tenant_slots",
             "8589934590",
-            Policy {
-                homes: vec![("a".into(), u32::MAX), ("b".into(), u32::MAX)],
-                ..base.clone()
-            },
+            Policy { homes: vec![("a".into(), u32::MAX), ("b".into(), u32::MAX)], ..base.clone() },
         ),
         (
             "tenant_slots",
             "a",
-            Policy {
-                homes: vec![("a".into(), 1), ("a".into(), 2)],
-                ..base.clone()
-            },
+            Policy { homes: vec![("a".into(), 1), ("a".into(), 2)], ..base.clone() },
         ),
         (
             "tenant_slots",
@@ -91,30 +43,9 @@ fn every_knob_refuses_what_is_beyond_its_ends() {
                 ..base.clone()
             },
         ),
-        (
-            "tenant_weights",
-            "0",
-            Policy {
-                weights: vec![("a".into(), 0)],
-                ..base.clone()
-            },
-        ),
-        (
-            "tenant_weights",
-            "1001",
-            Policy {
-                weights: vec![("a".into(), 1001)],
-                ..base.clone()
-            },
-        ),
-        (
-            "tenant_weights",
-            "b",
-            Policy {
-                weights: vec![("b".into(), 1), ("b".into(), 1)],
-                ..base
-            },
-        ),
+        ("tenant_weights", "0", Policy { weights: vec![("a".into(), 0)], ..base.clone() }),
+        ("tenant_weights", "1001", Policy { weights: vec![("a".into(), 1001)], ..base.clone() }),
+        ("tenant_weights", "b", Policy { weights: vec![("b".into(), 1), ("b".into(), 1)], ..base }),
     ];
     for (key, value, policy) in cases {
         assert_eq!(refused(&policy), (key, value.to_owned()));
@@ -138,10 +69,7 @@ fn every_knob_works_at_its_ends() {
     };
     let mut scheduler = Scheduler::new(policy).unwrap();
     let mut effects = Effects::default();
-    let offer = |n| Offer {
-        tenant: Some("b".into()),
-        ..Offer::new(n)
-    };
+    let offer = |n| Offer { tenant: Some("b".into()), ..Offer::new(n) };
     for call in 0..2 * Policy::SLOTS_MAX {
         let decision = scheduler.offer_or_borrow(at(0), offer(call), &mut effects, || true);
         assert_eq!(started(decision).slot.0, call);
@@ -172,10 +100,7 @@ fn what_has_no_limit_is_never_due_not_even_at_the_end_of_time() {
 
 #[test]
 fn without_a_queue_a_call_starts_or_is_busy() {
-    let policy = Policy {
-        queue: 0,
-        ..Policy::new(1)
-    };
+    let policy = Policy { queue: 0, ..Policy::new(1) };
     let mut scheduler = Scheduler::new(policy).unwrap();
     let mut effects = Effects::default();
     started(scheduler.offer(at(0), Offer::new(0), &mut effects));
@@ -187,10 +112,7 @@ fn without_a_queue_a_call_starts_or_is_busy() {
 fn a_reentrant_call_into_a_full_partition_is_busy_at_once_and_without_a_hint() {
     let mut scheduler = Scheduler::new(Policy::new(1)).unwrap();
     let mut effects = Effects::default();
-    let inner = |n| Offer {
-        reentrant: true,
-        ..Offer::new(n)
-    };
+    let inner = |n| Offer { reentrant: true, ..Offer::new(n) };
     started(scheduler.offer(at(0), inner(0), &mut effects));
     let busy = rejected(scheduler.offer(at(0), inner(1), &mut effects));
     assert_eq!(busy.rejection, Rejection::Busy(BusyReason::Reentrant));
@@ -211,13 +133,7 @@ fn busy_with(policy: Policy, effects: &mut Effects<u32>) -> Scheduler<u32> {
 #[test]
 fn a_hint_counts_who_waits_ahead() {
     let mut effects = Effects::default();
-    let mut scheduler = busy_with(
-        Policy {
-            queue: 2,
-            ..Policy::new(1)
-        },
-        &mut effects,
-    );
+    let mut scheduler = busy_with(Policy { queue: 2, ..Policy::new(1) }, &mut effects);
     let refused = |scheduler: &mut Scheduler<u32>, now| {
         let mut effects = Effects::default();
         let never = waiting_until(9, at(0));
@@ -225,18 +141,12 @@ fn a_hint_counts_who_waits_ahead() {
         rejected.retry_after.expect("it is busy")
     };
     let hint = refused(&mut scheduler, at(30));
-    assert!(
-        (10 * MS..16 * MS).contains(&hint),
-        "what is left of one run: {hint:?}"
-    );
+    assert!((10 * MS..16 * MS).contains(&hint), "what is left of one run: {hint:?}");
     for call in 1..=2 {
         waiting(scheduler.offer(at(30), Offer::new(call), &mut effects));
     }
     let hint = refused(&mut scheduler, at(30));
-    assert!(
-        (90 * MS..106 * MS).contains(&hint),
-        "and two whole runs: {hint:?}"
-    );
+    assert!((90 * MS..106 * MS).contains(&hint), "and two whole runs: {hint:?}");
     let hint = refused(&mut scheduler, at(2000));
     assert!(hint >= 2000 * MS, "older than any run: {hint:?}");
 }
@@ -245,10 +155,7 @@ fn a_hint_counts_who_waits_ahead() {
 fn a_hint_does_not_expect_an_overdue_call_back_soon_and_never_overflows() {
     for run_limit in [Duration::from_secs(3), Duration::MAX] {
         let mut effects = Effects::default();
-        let policy = Policy {
-            run_limit,
-            ..Policy::new(1)
-        };
+        let policy = Policy { run_limit, ..Policy::new(1) };
         let mut scheduler = busy_with(policy, &mut effects);
         scheduler.answer(at(10), SlotId(0));
         for call in 1..=2 {
@@ -279,10 +186,7 @@ fn a_hint_looks_only_at_slots_that_may_serve_the_tenant() {
         let own = started(scheduler.offer(at(0), offer(at(1)), &mut effects)).slot;
         let others = SlotId(1 - own.0);
         let soon = rejected(scheduler.offer(at(30), waiting_until(2, at(0)), &mut effects));
-        assert!(
-            soon.retry_after.unwrap() < 20 * MS,
-            "{dispatch:?}: {soon:?}"
-        );
+        assert!(soon.retry_after.unwrap() < 20 * MS, "{dispatch:?}: {soon:?}");
 
         // Its own slot is held by a call far older than any before it, the other by a new one.
         scheduler.finish(at(8999), others);
@@ -297,10 +201,6 @@ fn a_hint_looks_only_at_slots_that_may_serve_the_tenant() {
             assert_eq!(hint < 1000 * MS, soon, "{dispatch:?}: {expired:?}");
         }
         let late = rejected(scheduler.offer(at(9000), offer(at(0)), &mut effects));
-        assert_eq!(
-            late.retry_after,
-            Some(9000 * MS),
-            "{dispatch:?}: nobody is ahead any more"
-        );
+        assert_eq!(late.retry_after, Some(9000 * MS), "{dispatch:?}: nobody is ahead any more");
     }
 }

@@ -36,10 +36,7 @@ impl Watched {
 
     fn offer(&mut self, number: usize) {
         let mut effects = Effects::default();
-        let offer = Offer {
-            tenant: Some(tenant(number)),
-            ..Offer::new(number)
-        };
+        let offer = Offer { tenant: Some(tenant(number)), ..Offer::new(number) };
         match self.scheduler.offer(self.now, offer, &mut effects) {
             Decision::Start(call) => {
                 self.running.push((call.slot, number));
@@ -48,10 +45,7 @@ impl Watched {
             Decision::Wait(_) => *self.waiting.entry(number).or_default() += 1,
             Decision::Reject(_) => {}
         }
-        assert!(
-            effects.rejected.is_empty(),
-            "the queue is long enough for all"
-        );
+        assert!(effects.rejected.is_empty(), "the queue is long enough for all");
     }
 
     /// Ends the n-th running call, if there is one, and gives its slot away.
@@ -78,12 +72,7 @@ fn with_homes(dispatch: Dispatch) -> (Policy, Vec<usize>) {
     let homes = (0..10).map(|n| (tenant(n), n as u32)).collect();
     let of_slots = (0..10).flat_map(|n| std::iter::repeat_n(n, n));
     let of_slots: Vec<usize> = of_slots.chain([10; 85]).collect();
-    let policy = Policy {
-        queue: 100_000,
-        dispatch,
-        homes,
-        ..Policy::new(130)
-    };
+    let policy = Policy { queue: 100_000, dispatch, homes, ..Policy::new(130) };
     assert_eq!(of_slots.len(), 130);
     (policy, of_slots)
 }
@@ -105,36 +94,20 @@ fn nobody_waits_beside_an_idle_home_slot() {
             let taken: Vec<SlotId> = watched.running.iter().map(|&(slot, _)| slot).collect();
             assert!(taken.len() <= 130);
             let idle = |home| {
-                let slots = home_of_slot
-                    .iter()
-                    .zip(0..)
-                    .filter(move |&(&of, _)| of == home);
-                slots
-                    .filter(|&(_, slot)| !taken.contains(&SlotId(slot)))
-                    .count()
+                let slots = home_of_slot.iter().zip(0..).filter(move |&(&of, _)| of == home);
+                slots.filter(|&(_, slot)| !taken.contains(&SlotId(slot))).count()
             };
             for &number in watched.waiting.keys() {
-                assert_eq!(
-                    idle(number.min(10)),
-                    0,
-                    "{dispatch:?}: tenant {number} waits"
-                );
+                assert_eq!(idle(number.min(10)), 0, "{dispatch:?}: tenant {number} waits");
             }
             if dispatch == Dispatch::Borrow && !watched.waiting.is_empty() {
                 assert_eq!(taken.len(), 130, "a slot is idle that could be lent");
             }
             let home = |slot: SlotId| home_of_slot[slot.0 as usize];
-            lent += watched
-                .running
-                .iter()
-                .filter(|&&(slot, n)| home(slot) != n.min(10))
-                .count();
+            lent += watched.running.iter().filter(|&&(slot, n)| home(slot) != n.min(10)).count();
         }
         assert_eq!(lent > 0, dispatch == Dispatch::Borrow);
-        assert!(
-            !watched.waiting.is_empty(),
-            "the test was no test without a queue"
-        );
+        assert!(!watched.waiting.is_empty(), "the test was no test without a queue");
     }
 }
 
@@ -155,11 +128,7 @@ fn tenants_that_always_wait_get_the_same_share_within_one_call() {
         watched.starts.fill(0);
         for _ in 0..2000 {
             for number in 0..tenants {
-                while watched
-                    .waiting
-                    .get(&number)
-                    .is_none_or(|&calls| calls < 1 + number as u32)
-                {
+                while watched.waiting.get(&number).is_none_or(|&calls| calls < 1 + number as u32) {
                     watched.offer(number);
                 }
             }
@@ -198,11 +167,7 @@ fn weights_share_out_slots_by_their_ratio() {
             let due = watched.starts[0] as f64 * f64::from(weight);
             let given = watched.starts[n] as f64;
             let slack = 2.0 + (f64::from(weight) + due) * 1.01 - due;
-            assert!(
-                (given - due).abs() <= slack,
-                "weight {weight}: {:?}",
-                &watched.starts[..4]
-            );
+            assert!((given - due).abs() <= slack, "weight {weight}: {:?}", &watched.starts[..4]);
         }
     }
 }
@@ -210,11 +175,8 @@ fn weights_share_out_slots_by_their_ratio() {
 #[test]
 fn an_endless_stream_of_one_call_sessions_does_not_starve_an_old_session() {
     let old = 0;
-    let mut watched = Watched::new(Policy {
-        queue: 5000,
-        dispatch: Dispatch::RoundRobin,
-        ..Policy::new(2)
-    });
+    let mut watched =
+        Watched::new(Policy { queue: 5000, dispatch: Dispatch::RoundRobin, ..Policy::new(2) });
     let mut rng = Rng::with_seed(5);
     let mut sessions = 1..;
     let mut round = 0;
@@ -230,10 +192,7 @@ fn an_endless_stream_of_one_call_sessions_does_not_starve_an_old_session() {
         watched.finish(rng.usize(..));
         round = round.saturating_sub(1);
         let waits = watched.waiting.contains_key(&old);
-        assert!(
-            !waits || round > 0,
-            "everybody who was there before had a turn"
-        );
+        assert!(!waits || round > 0, "everybody who was there before had a turn");
     }
     assert!(watched.starts[old] > 3 && watched.waiting.len() > 1000);
 }
@@ -241,11 +200,8 @@ fn an_endless_stream_of_one_call_sessions_does_not_starve_an_old_session() {
 #[test]
 fn one_call_beside_a_bulk_of_two_hundred_waits_for_one_service_time_at_most() {
     let service = 40;
-    let mut scheduler = Scheduler::new(Policy {
-        dispatch: Dispatch::RoundRobin,
-        ..Policy::new(4)
-    })
-    .unwrap();
+    let mut scheduler =
+        Scheduler::new(Policy { dispatch: Dispatch::RoundRobin, ..Policy::new(4) }).unwrap();
     let offer = |tenant: &str, call, now| Offer {
         tenant: Some(tenant.into()),
         wait_until: at(now + 3 * service),
@@ -271,12 +227,8 @@ fn one_call_beside_a_bulk_of_two_hundred_waits_for_one_service_time_at_most() {
 
 #[test]
 fn a_bulk_tenant_at_its_cap_leaves_the_others_alone() {
-    let mut scheduler = Scheduler::new(Policy {
-        queue: 200,
-        tenant_max: Some(12),
-        ..Policy::new(40)
-    })
-    .unwrap();
+    let mut scheduler =
+        Scheduler::new(Policy { queue: 200, tenant_max: Some(12), ..Policy::new(40) }).unwrap();
     let mut effects = Effects::default();
     let mut rng = Rng::with_seed(3);
     let mut bulk = 0;
@@ -299,11 +251,7 @@ fn a_bulk_tenant_at_its_cap_leaves_the_others_alone() {
             scheduler.finish(now, others.swap_remove(rng.usize(..others.len())));
             scheduler.dispatch(now, &mut effects);
         }
-        assert_eq!(
-            effects.started.len(),
-            0,
-            "bulk is at its cap and nobody else waits"
-        );
+        assert_eq!(effects.started.len(), 0, "bulk is at its cap and nobody else waits");
         assert!(bulk <= 12);
     }
     assert_eq!(bulk, 12);
@@ -318,16 +266,9 @@ fn started_other(decision: Decision<bool>) -> SlotId {
 
 #[test]
 fn a_full_queue_is_shared_and_two_tenants_do_not_take_one_place_from_each_other() {
-    let mut scheduler = Scheduler::new(Policy {
-        queue: 4,
-        ..Policy::new(1)
-    })
-    .unwrap();
+    let mut scheduler = Scheduler::new(Policy { queue: 4, ..Policy::new(1) }).unwrap();
     let mut effects = Effects::default();
-    let offer = |name: &str, call| Offer {
-        tenant: Some(name.into()),
-        ..Offer::new(call)
-    };
+    let offer = |name: &str, call| Offer { tenant: Some(name.into()), ..Offer::new(call) };
     started(scheduler.offer(at(0), offer("a", 0), &mut effects));
     for call in 1..=4 {
         waiting(scheduler.offer(at(0), offer("a", call), &mut effects));
@@ -335,10 +276,7 @@ fn a_full_queue_is_shared_and_two_tenants_do_not_take_one_place_from_each_other(
     for (call, displaced) in [(5, 4), (6, 3)] {
         waiting(scheduler.offer(at(0), offer("b", call), &mut effects));
         let loser = effects.rejected.pop().expect("a had more waiting");
-        assert_eq!(
-            loser.payload, displaced,
-            "the newest of the tenant with most"
-        );
+        assert_eq!(loser.payload, displaced, "the newest of the tenant with most");
         assert!(loser.retry_after.is_some());
     }
     for name in ["a", "b"] {

@@ -15,10 +15,7 @@ pub(crate) fn at(ms: u32) -> Time {
 }
 
 pub(crate) fn waiting_until(payload: u32, until: Time) -> Offer<u32> {
-    Offer {
-        wait_until: until,
-        ..Offer::new(payload)
-    }
+    Offer { wait_until: until, ..Offer::new(payload) }
 }
 
 pub(crate) fn started(decision: Decision<u32>) -> Started<u32> {
@@ -44,10 +41,7 @@ pub(crate) fn rejected(decision: Decision<u32>) -> Rejected<u32> {
 
 #[test]
 fn waiters_that_expired_never_take_the_slot_that_comes_free() {
-    let policy = Policy {
-        queue: 8,
-        ..Policy::new(1)
-    };
+    let policy = Policy { queue: 8, ..Policy::new(1) };
     let mut scheduler = Scheduler::new(policy).unwrap();
     let mut now = at(0);
     for round in 0..1000 {
@@ -83,9 +77,7 @@ fn a_slot_that_comes_free_at_the_instant_of_expiry_is_not_granted_in_either_orde
         scheduler.finish(at(5), holder.slot);
         scheduler.dispatch(at(5), &mut effects);
         assert!(effects.started.is_empty(), "finish first: {finish_first}");
-        let [rejected] = &effects.rejected[..] else {
-            panic!("one expired: {effects:?}")
-        };
+        let [rejected] = &effects.rejected[..] else { panic!("one expired: {effects:?}") };
         assert_eq!(rejected.rejection, Rejection::Busy(BusyReason::SlotsFull));
         assert_eq!(rejected.waited, 5 * MS);
         started(scheduler.offer(at(5), Offer::new(2), &mut effects));
@@ -107,10 +99,7 @@ fn a_waiter_is_granted_until_just_before_it_expires() {
 #[test]
 fn bursts_within_the_idle_slots_see_no_rejection() {
     for queue in [0, 5] {
-        let policy = Policy {
-            queue,
-            ..Policy::new(5)
-        };
+        let policy = Policy { queue, ..Policy::new(5) };
         let mut scheduler = Scheduler::new(policy).unwrap();
         let mut effects = Effects::default();
         for burst in 0..1000 {
@@ -133,10 +122,7 @@ fn bursts_within_the_idle_slots_see_no_rejection() {
 
 #[test]
 fn expired_waiters_never_count_as_full() {
-    let policy = Policy {
-        queue: 1,
-        ..Policy::new(1)
-    };
+    let policy = Policy { queue: 1, ..Policy::new(1) };
     let mut scheduler = Scheduler::new(policy).unwrap();
     let mut effects = Effects::default();
     started(scheduler.offer(at(0), Offer::new(0), &mut effects));
@@ -166,10 +152,7 @@ fn a_lone_waiter_is_due_on_time_and_says_which_limit_it_was() {
     let mut scheduler = Scheduler::new(Policy::new(1)).unwrap();
     let mut effects = Effects::default();
     started(scheduler.offer(at(0), Offer::new(0), &mut effects));
-    let offer = Offer {
-        deadline: at(4),
-        ..waiting_until(1, at(5))
-    };
+    let offer = Offer { deadline: at(4), ..waiting_until(1, at(5)) };
     waiting(scheduler.offer(at(0), offer, &mut effects));
     assert_eq!(scheduler.next_due(), at(4));
     scheduler.dispatch(at(4), &mut effects);
@@ -180,17 +163,11 @@ fn a_lone_waiter_is_due_on_time_and_says_which_limit_it_was() {
 
 #[test]
 fn a_call_that_never_returns_costs_one_slot_until_it_is_made_up_for() {
-    let policy = Policy {
-        replace_overdue: 1,
-        ..Policy::new(2)
-    };
+    let policy = Policy { replace_overdue: 1, ..Policy::new(2) };
     let mut scheduler = Scheduler::new(policy).unwrap();
     let mut effects = Effects::default();
     let stuck = [0, 1].map(|call| {
-        let offer = Offer {
-            run_for: 10 * MS,
-            ..Offer::new(call)
-        };
+        let offer = Offer { run_for: 10 * MS, ..Offer::new(call) };
         started(scheduler.offer(at(0), offer, &mut effects)).slot
     });
     scheduler.dispatch(at(10), &mut effects);
@@ -207,11 +184,7 @@ fn a_call_that_never_returns_costs_one_slot_until_it_is_made_up_for() {
 
     scheduler.finish(at(20), stuck[0]);
     let gauges = scheduler.gauges();
-    assert_eq!(
-        (gauges.free, gauges.replaced),
-        (1, 1),
-        "the spare went on to the other"
-    );
+    assert_eq!((gauges.free, gauges.replaced), (1, 1), "the spare went on to the other");
     scheduler.finish(at(20), stuck[1]);
     scheduler.finish(at(20), third.slot);
     let gauges = scheduler.gauges();
@@ -221,16 +194,10 @@ fn a_call_that_never_returns_costs_one_slot_until_it_is_made_up_for() {
 #[test]
 fn an_overdue_call_is_aborted_once_its_grace_is_over() {
     for grace in [Duration::ZERO, 3 * MS] {
-        let policy = Policy {
-            cancel_grace: grace,
-            ..Policy::new(1)
-        };
+        let policy = Policy { cancel_grace: grace, ..Policy::new(1) };
         let mut scheduler = Scheduler::new(policy).unwrap();
         let mut effects = Effects::default();
-        let offer = Offer {
-            deadline: at(10),
-            ..Offer::new(0)
-        };
+        let offer = Offer { deadline: at(10), ..Offer::new(0) };
         let stuck = started(scheduler.offer(at(0), offer, &mut effects)).slot;
         scheduler.dispatch(at(10), &mut effects);
         assert_eq!(effects.overdue[0].clock, TimeoutClock::Deadline);

@@ -46,14 +46,8 @@ pub(crate) struct Waiter {
 pub(crate) enum State {
     Spare,
     Free,
-    Running {
-        due: Time,
-        clock: TimeoutClock,
-    },
-    Overdue {
-        abort_at: Option<Time>,
-        replaced: bool,
-    },
+    Running { due: Time, clock: TimeoutClock },
+    Overdue { abort_at: Option<Time>, replaced: bool },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -105,12 +99,7 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn new(policy: &Policy) -> Model {
-        let blank = Slot {
-            state: State::Free,
-            home: 0,
-            tenant: 0,
-            asked: false,
-        };
+        let blank = Slot { state: State::Free, home: 0, tenant: 0, asked: false };
         let mut slots = Vec::new();
         if matches!(policy.dispatch, Dispatch::Strict | Dispatch::Borrow) {
             for (home, (_, count)) in policy.homes.iter().enumerate() {
@@ -134,18 +123,9 @@ impl Model {
             calls: 0,
         };
         let everybody = model.home_of(u8::MAX);
-        model.slots.resize(
-            policy.slots as usize,
-            Slot {
-                home: everybody,
-                ..blank
-            },
-        );
+        model.slots.resize(policy.slots as usize, Slot { home: everybody, ..blank });
         let spares = policy.replace_overdue + policy.reserve_max;
-        let spare = Slot {
-            state: State::Spare,
-            ..blank
-        };
+        let spare = Slot { state: State::Spare, ..blank };
         model.slots.extend((0..spares).map(|_| spare));
         model
     }
@@ -189,20 +169,12 @@ impl Model {
             return busy(self.full());
         }
         let own = self.waiting_of(tenant);
-        if self
-            .policy
-            .tenant_queue
-            .is_some_and(|most| own >= most as usize)
-        {
+        if self.policy.tenant_queue.is_some_and(|most| own >= most as usize) {
             return busy(BusyReason::TenantQueueFull);
         }
         if self.waiting.len() >= self.policy.queue as usize {
             // Of the tenants with most waiting, the newest waiter of all.
-            let most = self
-                .waiting
-                .iter()
-                .map(|w| self.waiting_of(w.offered.tenant))
-                .max();
+            let most = self.waiting.iter().map(|w| self.waiting_of(w.offered.tenant)).max();
             let most = most.unwrap_or(0);
             if own + 1 >= most {
                 return busy(BusyReason::QueueFull);
@@ -212,11 +184,7 @@ impl Model {
             let loser = self.waiting.remove(at);
             self.reject(&loser, Rejection::Busy(BusyReason::Displaced), seen);
         }
-        self.waiting.push(Waiter {
-            call,
-            since: self.now,
-            offered,
-        });
+        self.waiting.push(Waiter { call, since: self.now, offered });
         Answer::Wait
     }
 
@@ -231,9 +199,7 @@ impl Model {
             let mut others = self.waiting.iter().map(|w| w.offered.tenant);
             others.any(|other| !self.at_cap(other) && claims(self.home_of(other)))
         };
-        let own = self
-            .free_slots()
-            .find(|&slot| self.slots[slot].home == home);
+        let own = self.free_slots().find(|&slot| self.slots[slot].home == home);
         match own {
             Some(slot) => (!ready(&|other| other == home)).then_some(slot),
             None if self.policy.dispatch == Dispatch::Borrow && !ready(&|_| true) => {
@@ -284,22 +250,13 @@ impl Model {
             // Heads of the tenants' lines, in order of arrival; `min_by` keeps the first of equals.
             let mut heads: Vec<&Waiter> = Vec::new();
             for waiter in ready {
-                if !heads
-                    .iter()
-                    .any(|head| head.offered.tenant == waiter.offered.tenant)
-                {
+                if !heads.iter().any(|head| head.offered.tenant == waiter.offered.tenant) {
                     heads.push(waiter);
                 }
             }
             let memory = |w: &Waiter| self.memory[&w.offered.tenant];
-            let least = heads
-                .iter()
-                .map(|w| memory(w))
-                .min_by(|a, b| a.partial_cmp(b).unwrap());
-            ready = heads
-                .into_iter()
-                .filter(|w| Some(memory(w)) == least)
-                .collect();
+            let least = heads.iter().map(|w| memory(w)).min_by(|a, b| a.partial_cmp(b).unwrap());
+            ready = heads.into_iter().filter(|w| Some(memory(w)) == least).collect();
         }
         let first = ready.first()?.call;
         self.waiting.iter().position(|w| w.call == first)
@@ -350,11 +307,7 @@ impl Model {
         let stride = 1.0 / self.weight(offered.tenant);
         let memory = self.memory.entry(offered.tenant).or_default();
         self.pass = self.pass.max(memory.pass);
-        *memory = Memory {
-            pass: self.pass + stride,
-            dispatch: self.dispatches,
-            served: true,
-        };
+        *memory = Memory { pass: self.pass + stride, dispatch: self.dispatches, served: true };
         Start {
             call,
             slot: slot as u32,
@@ -369,11 +322,8 @@ impl Model {
         if self.holding(tenant) == 0 && self.waiting_of(tenant) == 0 && self.latest != Some(tenant)
         {
             let stride = 1.0 / self.weight(tenant);
-            let memory = Memory {
-                pass: self.pass + stride,
-                dispatch: self.dispatches,
-                served: false,
-            };
+            let memory =
+                Memory { pass: self.pass + stride, dispatch: self.dispatches, served: false };
             self.memory.insert(tenant, memory);
         }
     }

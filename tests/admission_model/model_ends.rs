@@ -26,8 +26,7 @@ impl Model {
 
     pub(crate) fn reject(&mut self, waiter: &Waiter, rejection: Rejection, seen: &mut Observed) {
         self.count(waiter.offered.tenant).rejected += 1;
-        seen.rejected
-            .push((waiter.call, rejection, self.now - waiter.since));
+        seen.rejected.push((waiter.call, rejection, self.now - waiter.since));
     }
 
     pub(crate) fn count(&mut self, tenant: Tenant) -> &mut Counts {
@@ -74,10 +73,7 @@ impl Model {
         let abort_at = Some(self.now + self.policy.cancel_grace);
         match self.slots.get_mut(slot) {
             Some(slot) if matches!(slot.state, State::Running { .. }) => {
-                slot.state = State::Overdue {
-                    abort_at,
-                    replaced: false,
-                };
+                slot.state = State::Overdue { abort_at, replaced: false };
                 let tenant = slot.tenant;
                 self.count(tenant).overdue += 1;
                 true
@@ -114,10 +110,7 @@ impl Model {
         };
         let home = slot.home;
         match &mut slot.state {
-            State::Overdue {
-                replaced: own @ false,
-                ..
-            } => {
+            State::Overdue { replaced: own @ false, .. } => {
                 if replaced >= most {
                     slot.asked = true;
                     return false;
@@ -144,11 +137,7 @@ impl Model {
     }
 
     pub(crate) fn activate_spare(&mut self, home: usize) -> usize {
-        let spare = self
-            .slots
-            .iter()
-            .position(|slot| slot.state == State::Spare)
-            .unwrap();
+        let spare = self.slots.iter().position(|slot| slot.state == State::Spare).unwrap();
         self.slots[spare].state = State::Free;
         self.slots[spare].home = home;
         spare
@@ -186,9 +175,7 @@ impl Model {
 
     pub(crate) fn free_slots(&self) -> impl Iterator<Item = usize> {
         let slots = self.slots.iter().enumerate();
-        slots
-            .filter(|(_, slot)| slot.state == State::Free)
-            .map(|(at, _)| at)
+        slots.filter(|(_, slot)| slot.state == State::Free).map(|(at, _)| at)
     }
 
     pub(crate) fn home_of(&self, tenant: Tenant) -> usize {
@@ -196,9 +183,7 @@ impl Model {
             return 0;
         }
         let homes = &self.policy.homes;
-        let listed = homes
-            .iter()
-            .position(|(name, _)| name.as_str() == name_of(tenant));
+        let listed = homes.iter().position(|(name, _)| name.as_str() == name_of(tenant));
         listed.unwrap_or(homes.len())
     }
 
@@ -214,17 +199,11 @@ impl Model {
     }
 
     pub(crate) fn holding(&self, tenant: Tenant) -> usize {
-        self.slots
-            .iter()
-            .filter(|slot| slot.occupied() && slot.tenant == tenant)
-            .count()
+        self.slots.iter().filter(|slot| slot.occupied() && slot.tenant == tenant).count()
     }
 
     pub(crate) fn waiting_of(&self, tenant: Tenant) -> usize {
-        self.waiting
-            .iter()
-            .filter(|waiter| waiter.offered.tenant == tenant)
-            .count()
+        self.waiting.iter().filter(|waiter| waiter.offered.tenant == tenant).count()
     }
 
     pub(crate) fn at_cap(&self, tenant: Tenant) -> bool {
@@ -234,18 +213,12 @@ impl Model {
 
     pub(crate) fn replaced(&self) -> u32 {
         let replaced = |state| matches!(state, State::Overdue { replaced: true, .. });
-        self.slots
-            .iter()
-            .filter(|slot| replaced(slot.state))
-            .count() as u32
+        self.slots.iter().filter(|slot| replaced(slot.state)).count() as u32
     }
 
     /// When something happens if nothing else does.
     pub(crate) fn next_due(&self) -> Time {
-        let waiters = self
-            .waiting
-            .iter()
-            .map(|w| w.offered.deadline.min(w.offered.wait_until));
+        let waiters = self.waiting.iter().map(|w| w.offered.deadline.min(w.offered.wait_until));
         let slots = self.slots.iter().map(|slot| match slot.state {
             State::Running { due, .. } => due,
             State::Overdue { abort_at, .. } => abort_at.unwrap_or(Time::MAX),
@@ -272,8 +245,5 @@ pub(crate) const TENANTS: Tenant = 5;
 
 /// What a tenant is called; nobody has no name.
 pub(crate) fn name_of(tenant: Tenant) -> &'static str {
-    ["", "a", "b", "c", "d", "e"]
-        .get(tenant as usize)
-        .copied()
-        .unwrap_or("?")
+    ["", "a", "b", "c", "d", "e"].get(tenant as usize).copied().unwrap_or("?")
 }

@@ -54,11 +54,7 @@ impl Observed {
             answer: None,
             started: effects.started.iter().map(start).collect(),
             rejected: rejected.collect(),
-            overdue: effects
-                .overdue
-                .iter()
-                .map(|due| (due.slot.0, due.clock))
-                .collect(),
+            overdue: effects.overdue.iter().map(|due| (due.slot.0, due.clock)).collect(),
             abort: effects.abort.iter().map(|slot| slot.0).collect(),
             returned: effects.returned,
         }

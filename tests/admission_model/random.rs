@@ -27,9 +27,7 @@ fn policy(rng: &mut Rng, dispatch: Dispatch) -> Policy {
     let mut weights = Vec::new();
     if rng.bool() {
         // Powers of two, whose strides are exact.
-        weights = ["a", "b"]
-            .map(|name| (name.into(), 1 << rng.u32(0..=2)))
-            .into();
+        weights = ["a", "b"].map(|name| (name.into(), 1 << rng.u32(0..=2))).into();
     }
     Policy {
         queue: rng.u32(0..=6),

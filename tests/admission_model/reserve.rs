@@ -108,44 +108,27 @@ impl Fleet {
         self.passed[partition].fill(0);
         for (passed, in_line) in self.passed.iter_mut().zip(&self.in_line) {
             passed[partition] += u32::from(*in_line);
-            assert!(
-                passed[partition] <= 1,
-                "nobody gets two while another waits for one"
-            );
+            assert!(passed[partition] <= 1, "nobody gets two while another waits for one");
         }
     }
 
     /// What holds whenever no partition is in a critical section.
     fn check(&self) {
-        let borrowed = self
-            .partitions
-            .iter()
-            .map(|partition| partition.gauges().borrowed);
-        assert_eq!(
-            borrowed.sum::<u32>() + self.reserve.free(),
-            self.reserve.slots()
-        );
+        let borrowed = self.partitions.iter().map(|partition| partition.gauges().borrowed);
+        assert_eq!(borrowed.sum::<u32>() + self.reserve.free(), self.reserve.slots());
         for partition in &self.partitions {
             let gauges = partition.gauges();
             let there = gauges.running + gauges.overdue + gauges.free;
             assert_eq!(there, gauges.slots + gauges.borrowed + gauges.replaced);
             let beside = partition.wants_reserve() && self.reserve.free() > 0;
-            assert!(
-                !beside,
-                "a partition waits beside a free slot of the reserve"
-            );
+            assert!(!beside, "a partition waits beside a free slot of the reserve");
             assert!(!partition.is_broken());
         }
     }
 }
 
 fn policy(rng: &mut Rng, reserve_max: u32) -> Policy {
-    let dispatch = [
-        Dispatch::Fifo,
-        Dispatch::RoundRobin,
-        Dispatch::Strict,
-        Dispatch::Borrow,
-    ];
+    let dispatch = [Dispatch::Fifo, Dispatch::RoundRobin, Dispatch::Strict, Dispatch::Borrow];
     Policy {
         queue: rng.u32(0..5),
         dispatch: dispatch[rng.usize(..4)],
@@ -220,11 +203,7 @@ fn a_partition_that_never_borrows_does_not_feel_those_that_do() {
 
 #[test]
 fn partitions_that_always_want_more_take_turns() {
-    let wants = Policy {
-        queue: 100,
-        reserve_max: 2,
-        ..Policy::new(1)
-    };
+    let wants = Policy { queue: 100, reserve_max: 2, ..Policy::new(1) };
     let mut fleet = Fleet::new(2, &vec![wants; 3]);
     let mut rng = Rng::with_seed(2);
     for call in 0..3000 {
@@ -236,19 +215,12 @@ fn partitions_that_always_want_more_take_turns() {
         fleet.finish(partition, fleet.running[partition][n]);
         fleet.check();
     }
-    assert!(
-        fleet.grants.iter().all(|&grants| grants > 200),
-        "{:?}",
-        fleet.grants
-    );
+    assert!(fleet.grants.iter().all(|&grants| grants > 200), "{:?}", fleet.grants);
 }
 
 #[test]
 fn a_borrowed_slot_goes_back_with_the_first_call_that_ends() {
-    let policy = Policy {
-        reserve_max: 1,
-        ..Policy::new(1)
-    };
+    let policy = Policy { reserve_max: 1, ..Policy::new(1) };
     let mut scheduler = Scheduler::new(policy).unwrap();
     let mut effects = Effects::default();
     let own = started(scheduler.offer(at(0), Offer::new(0), &mut effects));
@@ -271,10 +243,7 @@ fn a_borrowed_slot_goes_back_with_the_first_call_that_ends() {
 #[test]
 fn a_slot_that_comes_too_late_goes_straight_back() {
     for gone in ["expired", "withdrawn", "closed", "started"] {
-        let policy = Policy {
-            reserve_max: 1,
-            ..Policy::new(1)
-        };
+        let policy = Policy { reserve_max: 1, ..Policy::new(1) };
         let mut scheduler = Scheduler::new(policy).unwrap();
         let mut effects = Effects::default();
         let own = started(scheduler.offer(at(0), Offer::new(0), &mut effects));
@@ -286,21 +255,13 @@ fn a_slot_that_comes_too_late_goes_straight_back() {
             _ => {}
         }
         scheduler.grant_reserve(at(5), &mut effects);
-        assert_eq!(
-            (effects.returned, scheduler.gauges().borrowed),
-            (1, 0),
-            "{gone}"
-        );
+        assert_eq!((effects.returned, scheduler.gauges().borrowed), (1, 0), "{gone}");
     }
 }
 
 #[test]
 fn a_call_that_cannot_wait_starts_in_the_reserve() {
-    let policy = Policy {
-        queue: 0,
-        reserve_max: 1,
-        ..Policy::new(1)
-    };
+    let policy = Policy { queue: 0, reserve_max: 1, ..Policy::new(1) };
     let mut scheduler = Scheduler::new(policy).unwrap();
     let mut reserve = Reserve::new(1);
     let mut effects = Effects::default();

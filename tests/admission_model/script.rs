@@ -63,8 +63,7 @@ pub(crate) fn run(policy: &Policy, script: &[Step]) -> Result<(), String> {
             waited: Vec::new(),
         };
         for (at, step) in script.iter().enumerate() {
-            pair.take(*step)
-                .map_err(|how| format!("step {at}: {how}"))?;
+            pair.take(*step).map_err(|how| format!("step {at}: {how}"))?;
             compare::states(&pair.scheduler, &pair.model)
                 .map_err(|how| format!("after step {at}: {how}"))?;
         }
@@ -145,15 +144,7 @@ impl Pair {
     }
 
     fn offer(&mut self, step: Step) -> Result<(), String> {
-        let Step::Offer {
-            tenant,
-            wait,
-            deadline,
-            run_for,
-            reentrant,
-            reserve,
-        } = step
-        else {
+        let Step::Offer { tenant, wait, deadline, run_for, reentrant, reserve } = step else {
             return Ok(());
         };
         let now = self.model.now;
@@ -185,11 +176,7 @@ impl Pair {
         if let Decision::Wait(id) = decision {
             self.waited.push((call, id));
         }
-        same(
-            "offer",
-            &theirs.sorted(),
-            &self.model.offer(offered).sorted(),
-        )
+        same("offer", &theirs.sorted(), &self.model.offer(offered).sorted())
     }
 
     /// The number of the slot a step chooses among the occupied ones.
@@ -212,16 +199,10 @@ impl Pair {
                 let theirs = theirs.map(|finished| finished.was_overdue);
                 same("finish", &theirs, &self.model.finish(at))
             }
-            Step::Answer(_) | Step::AnswerSlot(_) => same(
-                "answer",
-                &self.scheduler.answer(now, id),
-                &self.model.answer(at),
-            ),
-            _ => same(
-                "replace",
-                &self.scheduler.replace(id),
-                &self.model.replace(at),
-            ),
+            Step::Answer(_) | Step::AnswerSlot(_) => {
+                same("answer", &self.scheduler.answer(now, id), &self.model.answer(at))
+            }
+            _ => same("replace", &self.scheduler.replace(id), &self.model.replace(at)),
         }
     }
 

@@ -9,27 +9,17 @@ use watertight::time::Time;
 
 use crate::faults::{at, started, waiting};
 
-const DISPATCH: [Dispatch; 4] = [
-    Dispatch::Fifo,
-    Dispatch::RoundRobin,
-    Dispatch::Strict,
-    Dispatch::Borrow,
-];
+const DISPATCH: [Dispatch; 4] =
+    [Dispatch::Fifo, Dispatch::RoundRobin, Dispatch::Strict, Dispatch::Borrow];
 
 fn offer(payload: u32, tenant: &str) -> Offer<u32> {
-    Offer {
-        tenant: Some(tenant.into()),
-        ..Offer::new(payload)
-    }
+    Offer { tenant: Some(tenant.into()), ..Offer::new(payload) }
 }
 
 #[test]
 fn a_tenant_that_starts_from_the_queue_is_not_forgotten() {
     let mut effects = Effects::default();
-    let policy = Policy {
-        tenant_max: Some(1),
-        ..Policy::new(2)
-    };
+    let policy = Policy { tenant_max: Some(1), ..Policy::new(2) };
     let mut scheduler = Scheduler::new(policy).unwrap();
     let a = started(scheduler.offer(at(0), offer(0, "a"), &mut effects));
     let b = started(scheduler.offer(at(0), offer(1, "b"), &mut effects));
@@ -50,10 +40,7 @@ fn a_tenant_that_starts_from_the_queue_is_not_forgotten() {
 
 #[test]
 fn nobody_is_forgotten_like_any_tenant_and_does_not_come_back_first() {
-    let policy = Policy {
-        dispatch: Dispatch::RoundRobin,
-        ..Policy::new(1)
-    };
+    let policy = Policy { dispatch: Dispatch::RoundRobin, ..Policy::new(1) };
     let mut scheduler = Scheduler::new(policy).unwrap();
     let mut effects = Effects::default();
     let nobody = started(scheduler.offer(at(0), Offer::new(0), &mut effects));
@@ -63,21 +50,14 @@ fn nobody_is_forgotten_like_any_tenant_and_does_not_come_back_first() {
     waiting(scheduler.offer(at(0), Offer::new(3), &mut effects));
     scheduler.finish(at(0), a.slot);
     scheduler.dispatch(at(0), &mut effects);
-    assert_eq!(
-        effects.started[0].payload, 2,
-        "both are without memory, and b came first"
-    );
+    assert_eq!(effects.started[0].payload, 2, "both are without memory, and b came first");
 }
 
 #[test]
 fn a_hundred_thousand_keys_leave_no_memory_behind() {
     for dispatch in [Dispatch::RoundRobin, Dispatch::Borrow] {
-        let policy = Policy {
-            dispatch,
-            queue: 100_000,
-            homes: vec![("gold".into(), 2)],
-            ..Policy::new(4)
-        };
+        let policy =
+            Policy { dispatch, queue: 100_000, homes: vec![("gold".into(), 2)], ..Policy::new(4) };
         let mut scheduler = Scheduler::new(policy).unwrap();
         let mut effects = Effects::default();
         let one_by_one = measure(|| {
@@ -88,10 +68,7 @@ fn a_hundred_thousand_keys_leave_no_memory_behind() {
                 scheduler.dispatch(at(key), &mut effects);
             }
         });
-        assert!(
-            one_by_one.bytes_current < 10_000,
-            "{dispatch:?}: {one_by_one:?}"
-        );
+        assert!(one_by_one.bytes_current < 10_000, "{dispatch:?}: {one_by_one:?}");
 
         let all_at_once = measure(|| {
             let mut effects = Effects::default();
@@ -105,10 +82,7 @@ fn a_hundred_thousand_keys_leave_no_memory_behind() {
             }
         });
         assert!(all_at_once.bytes_max > 10_000_000, "{all_at_once:?}");
-        assert!(
-            all_at_once.bytes_current < 200_000,
-            "{dispatch:?}: {all_at_once:?}"
-        );
+        assert!(all_at_once.bytes_current < 200_000, "{dispatch:?}: {all_at_once:?}");
         assert!(scheduler.gauges().tenants <= 1 && !scheduler.is_broken());
 
         // What is left works on.
@@ -134,11 +108,7 @@ fn a_call_that_starts_at_once_allocates_nothing() {
 
 #[test]
 fn the_busiest_are_counted_one_by_one_and_nothing_is_missing() {
-    let mut scheduler = Scheduler::new(Policy {
-        queue: 100,
-        ..Policy::new(1)
-    })
-    .unwrap();
+    let mut scheduler = Scheduler::new(Policy { queue: 100, ..Policy::new(1) }).unwrap();
     let mut effects = Effects::default();
     for (name, calls) in [("few", 2), ("most", 9), ("many", 5), ("one", 1)] {
         for call in 0..calls {
@@ -148,41 +118,19 @@ fn the_busiest_are_counted_one_by_one_and_nothing_is_missing() {
     let _ = scheduler.offer(at(0), Offer::new(0), &mut effects);
 
     let seen = scheduler.tenants(2);
-    let names = seen
-        .busiest
-        .iter()
-        .map(|(name, _)| name.as_ref().map(Tenant::as_str));
+    let names = seen.busiest.iter().map(|(name, _)| name.as_ref().map(Tenant::as_str));
     assert_eq!(names.collect::<Vec<_>>(), [Some("most"), Some("many")]);
-    assert_eq!(
-        (seen.busiest[0].1.totals.offered, seen.busiest[0].1.waiting),
-        (9, 9)
-    );
-    assert_eq!(
-        (
-            seen.rest.totals.offered,
-            seen.rest.holding,
-            seen.rest.waiting
-        ),
-        (4, 1, 3)
-    );
+    assert_eq!((seen.busiest[0].1.totals.offered, seen.busiest[0].1.waiting), (9, 9));
+    assert_eq!((seen.rest.totals.offered, seen.rest.holding, seen.rest.waiting), (4, 1, 3));
     assert_eq!(scheduler.tenants(0).rest.totals, scheduler.totals());
 
     scheduler.drain(at(1), &mut effects);
     scheduler.finish(at(1), SlotId(0));
     let all = scheduler.tenants(99);
-    let names = all
-        .busiest
-        .iter()
-        .map(|(name, _)| name.as_ref().map(Tenant::as_str));
-    assert_eq!(
-        names.collect::<Vec<_>>(),
-        [Some("few"), None],
-        "the last one served, and nobody"
-    );
+    let names = all.busiest.iter().map(|(name, _)| name.as_ref().map(Tenant::as_str));
+    assert_eq!(names.collect::<Vec<_>>(), [Some("few"), None], "the last one served, and nobody");
     let mut sum = all.rest.totals;
-    all.busiest
-        .iter()
-        .for_each(|(_, tenant)| sum.add(&tenant.totals));
+    all.busiest.iter().for_each(|(_, tenant)| sum.add(&tenant.totals));
     assert_eq!(sum, scheduler.totals());
 }
 
@@ -200,10 +148,8 @@ fn step_time(dispatch: Dispatch, tenants: u32) -> Duration {
     .unwrap();
     let mut effects = Effects::default();
     let mut running = std::collections::VecDeque::new();
-    let offer = |n: usize| Offer {
-        tenant: Some(names[n % names.len()].clone()),
-        ..Offer::new(n as u32)
-    };
+    let offer =
+        |n: usize| Offer { tenant: Some(names[n % names.len()].clone()), ..Offer::new(n as u32) };
     for n in 0..tenants as usize + Policy::SLOTS_MAX as usize {
         if let Decision::Start(call) = scheduler.offer(Time::ZERO, offer(n), &mut effects) {
             running.push_back(call.slot);
@@ -222,10 +168,7 @@ fn step_time(dispatch: Dispatch, tenants: u32) -> Duration {
         }
         began.elapsed()
     };
-    (0..20)
-        .map(|n| block(n * 200))
-        .min()
-        .expect("there are blocks")
+    (0..20).map(|n| block(n * 200)).min().expect("there are blocks")
 }
 
 #[test]

@@ -27,17 +27,11 @@ fn a_list_longer_than_slots_and_queue_is_worked_off_with_all_slots() {
     let vendor = Vendor::start().unwrap();
     vendor.set(Behaviour::Delay(Duration::from_millis(2), Reply::json("1")));
     let folder = Folder::new(&search(&vendor, "slots = 3\nqueue = 0\nmax_wait = \"0s\""));
-    let ended = folder.run(
-        &["--strict"],
-        &repeat(200, |at| format!("{{\"id\":{at},\"tool\":\"search\"}}")),
-    );
+    let ended = folder
+        .run(&["--strict"], &repeat(200, |at| format!("{{\"id\":{at},\"tool\":\"search\"}}")));
     assert_eq!(ended.code, Some(0), "{}", ended.stdout);
     assert_eq!(ended.count("ok"), 200);
-    let mut ids: Vec<_> = ended
-        .outcomes
-        .iter()
-        .map(|o| o["id"].as_u64().unwrap())
-        .collect();
+    let mut ids: Vec<_> = ended.outcomes.iter().map(|o| o["id"].as_u64().unwrap()).collect();
     ids.sort_unstable();
     assert!(ids.into_iter().eq(0..200), "each call has one outcome");
     assert_eq!(vendor.counts().in_flight_max, 3);
@@ -75,27 +69,16 @@ fn a_tenant_at_its_cap_holds_no_other_tenant_up() {
         run.send("{\"tool\":\"search\",\"tenant\":\"greedy\",\"args\":{\"path\":\"hang\"}}");
     }
     for at in 0..10 {
-        run.send(&format!(
-            "{{\"id\":{at},\"tool\":\"search\",\"tenant\":\"modest\"}}"
-        ));
+        run.send(&format!("{{\"id\":{at},\"tool\":\"search\",\"tenant\":\"modest\"}}"));
     }
     for at in 0..10 {
-        assert_eq!(
-            run.next().unwrap()["id"],
-            at,
-            "through the slot that is left"
-        );
+        assert_eq!(run.next().unwrap()["id"], at, "through the slot that is left");
     }
     assert!(vendor.wait_in_flight(2, AMPLE));
     vendor.set_path("/hang", Behaviour::Answer(Reply::json("1")));
     vendor.release();
     let ended = run.end();
-    assert_eq!(
-        (ended.code, ended.count("ok")),
-        (Some(0), 10),
-        "{}",
-        ended.stdout
-    );
+    assert_eq!((ended.code, ended.count("ok")), (Some(0), 10), "{}", ended.stdout);
 }
 
 #[test]
@@ -107,9 +90,7 @@ fn tenants_take_turns() {
     run.send("{\"id\":\"first\",\"tool\":\"search\"}");
     assert!(vendor.wait_in_flight(1, AMPLE));
     for tenant in ["a", "a", "a", "b", "b", "c"] {
-        run.send(&format!(
-            "{{\"id\":\"{tenant}\",\"tool\":\"search\",\"tenant\":\"{tenant}\"}}"
-        ));
+        run.send(&format!("{{\"id\":\"{tenant}\",\"tool\":\"search\",\"tenant\":\"{tenant}\"}}"));
     }
     // All have been read when a call that needs no room is answered.
     run.send("{\"id\":\"read\",\"tool\":\"gone\"}");
@@ -117,11 +98,7 @@ fn tenants_take_turns() {
     vendor.set(Behaviour::Answer(Reply::json("1")));
     vendor.release();
     let ended = run.end();
-    let order: Vec<_> = ended
-        .outcomes
-        .iter()
-        .map(|o| o["id"].as_str().unwrap())
-        .collect();
+    let order: Vec<_> = ended.outcomes.iter().map(|o| o["id"].as_str().unwrap()).collect();
     assert_eq!(order, ["first", "a", "b", "c", "a", "b", "a"]);
 }
 
@@ -136,12 +113,7 @@ fn strict_homes_are_fed_within_their_slots() {
         format!("{{\"tool\":\"search\",\"tenant\":\"{tenant}\"}}")
     });
     let ended = folder.run(&["--strict"], &calls);
-    assert_eq!(
-        (ended.code, ended.count("ok")),
-        (Some(0), 60),
-        "{}",
-        ended.stdout
-    );
+    assert_eq!((ended.code, ended.count("ok")), (Some(0), 60), "{}", ended.stdout);
 }
 
 #[test]

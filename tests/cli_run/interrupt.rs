@@ -22,10 +22,7 @@ fn asleep(folder: &Folder) -> (Live, Vec<i32>) {
     let pids = folder.path().join("pids");
     let read = || std::fs::read_to_string(&pids).unwrap_or_default();
     eventually("the child runs", || read().ends_with('\n'));
-    let pids: Vec<i32> = read()
-        .split_whitespace()
-        .map(|pid| pid.parse().unwrap())
-        .collect();
+    let pids: Vec<i32> = read().split_whitespace().map(|pid| pid.parse().unwrap()).collect();
     for id in ["fed", "later"] {
         run.send(&format!("{{\"id\":\"{id}\",\"tool\":\"sleep\"}}"));
     }
@@ -39,11 +36,7 @@ fn assert_resolved(ended: &Ended) {
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);
     let told = |id: &str| {
         let outcome = ended.outcome(id);
-        (
-            outcome["status"].clone(),
-            outcome["reason"].clone(),
-            outcome["executed"].clone(),
-        )
+        (outcome["status"].clone(), outcome["reason"].clone(), outcome["executed"].clone())
     };
     let cancelled = |executed: &str| (json!("cancelled"), json!("shutdown"), json!(executed));
     assert_eq!(told("running"), cancelled("unknown"));
@@ -51,11 +44,7 @@ fn assert_resolved(ended: &Ended) {
         assert_eq!(told(id), cancelled("no"));
     }
     assert_eq!(ended.outcomes.len(), 4);
-    assert!(
-        ended.stderr.contains("5 calls in "),
-        "the summary: {}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("5 calls in "), "the summary: {}", ended.stderr);
 }
 
 #[test]
@@ -108,26 +97,15 @@ fn an_interrupted_turn_starts_no_other() {
     ));
     let mut run = folder.start(&["--retry-busy", "9"]);
     for turn in 1..=3 {
-        run.send(&format!(
-            "{{\"id\":{turn},\"tool\":\"search\",\"turn\":{turn}}}"
-        ));
+        run.send(&format!("{{\"id\":{turn},\"tool\":\"search\",\"turn\":{turn}}}"));
     }
     run.send("{\"id\":\"read\",\"tool\":\"gone\"}");
     assert_eq!(run.next().unwrap()["id"], "read");
     assert!(vendor.wait_in_flight(1, AMPLE));
     run.signal(Signal::INT);
     let ended = run.end();
-    assert_eq!(
-        (ended.code, ended.count("cancelled")),
-        (Some(130), 3),
-        "{}",
-        ended.stdout
-    );
-    let executed: Vec<&Value> = ended
-        .outcomes
-        .iter()
-        .map(|outcome| &outcome["executed"])
-        .collect();
+    assert_eq!((ended.code, ended.count("cancelled")), (Some(130), 3), "{}", ended.stdout);
+    let executed: Vec<&Value> = ended.outcomes.iter().map(|outcome| &outcome["executed"]).collect();
     assert_eq!(executed, ["no", "no", "unknown"]);
     assert_eq!(vendor.counts().requests, 1);
 }

@@ -22,11 +22,8 @@ fn pass(lines: usize, length: usize) -> u64 {
     let writer = thread::spawn(move || {
         let text = "x".repeat(length);
         for id in 0..lines {
-            writeln!(
-                stdin,
-                "{{\"id\":{id},\"tool\":\"length\",\"args\":{{\"text\":\"{text}\"}}}}"
-            )
-            .unwrap();
+            writeln!(stdin, "{{\"id\":{id},\"tool\":\"length\",\"args\":{{\"text\":\"{text}\"}}}}")
+                .unwrap();
         }
         stdin
     });
@@ -35,10 +32,7 @@ fn pass(lines: usize, length: usize) -> u64 {
         let outcome = run.next().unwrap();
         assert_eq!(outcome["result"][0]["n"], length);
         let id = usize::try_from(outcome["id"].as_u64().unwrap()).unwrap();
-        assert!(
-            !std::mem::replace(&mut seen[id], true),
-            "{id} has two outcomes"
-        );
+        assert!(!std::mem::replace(&mut seen[id], true), "{id} has two outcomes");
     }
     // It still runs, because its input is open.
     let peak_kib = run.peak_memory_kib();

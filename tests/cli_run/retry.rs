@@ -22,39 +22,19 @@ const TURN: &str = "{\"id\":\"a\",\"tool\":\"search\",\"turn\":1}\n\
 #[test]
 fn a_busy_call_is_offered_again_and_written_once() {
     let vendor = Vendor::start().unwrap();
-    vendor.set(Behaviour::Delay(
-        Duration::from_millis(30),
-        Reply::json("1"),
-    ));
+    vendor.set(Behaviour::Delay(Duration::from_millis(30), Reply::json("1")));
     let folder = search(&vendor);
     let without = folder.run(&[], TURN);
-    assert_eq!(
-        (without.count("ok"), without.count("busy")),
-        (2, 1),
-        "{}",
-        without.stdout
-    );
+    assert_eq!((without.count("ok"), without.count("busy")), (2, 1), "{}", without.stdout);
 
     let ended = folder.run(&["--retry-busy", "1000", "--summary", "always"], TURN);
-    assert_eq!(
-        (ended.count("ok"), ended.outcomes.len()),
-        (3, 3),
-        "{}",
-        ended.stdout
-    );
-    let ids: Vec<_> = ended
-        .outcomes
-        .iter()
-        .map(|outcome| outcome["id"].as_str().unwrap())
-        .collect();
+    assert_eq!((ended.count("ok"), ended.outcomes.len()), (3, 3), "{}", ended.stdout);
+    let ids: Vec<_> =
+        ended.outcomes.iter().map(|outcome| outcome["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["a", "b", "c"], "the turn lasts until its last retry");
     assert!(ended.outcome("b")["attempts"].as_u64().unwrap() >= 2);
     assert!(ended.outcome("a").get("attempts").is_none());
-    assert!(
-        ended.stderr.contains("times a call was offered again"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("times a call was offered again"), "{}", ended.stderr);
 }
 
 #[test]
@@ -65,10 +45,7 @@ fn retries_end_with_their_number() {
     let mut run = folder.start(&["--retry-busy", "3"]);
     TURN.lines().take(2).for_each(|line| run.send(line));
     let busy = run.next().unwrap();
-    assert_eq!(
-        (&busy["id"], &busy["status"]),
-        (&json!("b"), &json!("busy"))
-    );
+    assert_eq!((&busy["id"], &busy["status"]), (&json!("b"), &json!("busy")));
     assert_eq!(busy["attempts"], 4);
     vendor.release();
     assert_eq!(run.end().count("ok"), 1);
@@ -77,17 +54,12 @@ fn retries_end_with_their_number() {
 #[test]
 fn a_retry_that_its_deadline_leaves_no_time_for_is_not_waited_for() {
     let vendor = Vendor::start().unwrap();
-    vendor.set(Behaviour::Answer(
-        Reply::status(429).header("Retry-After", "600"),
-    ));
+    vendor.set(Behaviour::Answer(Reply::status(429).header("Retry-After", "600")));
     let folder = search(&vendor);
     let line = "{\"id\":\"a\",\"tool\":\"search\",\"deadline_ms\":30000}";
     let ended = folder.run(&["--retry-busy", "5"], line);
     let outcome = ended.outcome("a");
-    assert_eq!(
-        (&outcome["status"], &outcome["reason"]),
-        (&json!("throttled"), &json!("backend"))
-    );
+    assert_eq!((&outcome["status"], &outcome["reason"]), (&json!("throttled"), &json!("backend")));
     assert_eq!(outcome["retry_after_ms"], 600_000);
     assert!(outcome.get("attempts").is_none());
 }

@@ -9,10 +9,7 @@ use crate::cli_support::Folder;
 #[test]
 fn the_summary_counts_per_partition_and_tool() {
     let vendor = Vendor::start().unwrap();
-    vendor.set(Behaviour::Delay(
-        Duration::from_millis(20),
-        Reply::json("1"),
-    ));
+    vendor.set(Behaviour::Delay(Duration::from_millis(20), Reply::json("1")));
     let folder = Folder::new(&format!(
         "[partition.search]\nslots = 2\nqueue = 0\n[partition.search.http]\nbase_url = \"{}\"\n\
          [tool.search]\npartition = \"search\"\npath = \"/\"\n\
@@ -27,20 +24,11 @@ fn the_summary_counts_per_partition_and_tool() {
     let rows: Vec<Vec<&str>> = ended
         .stderr
         .lines()
-        .map(|line| {
-            line.split("  ")
-                .map(str::trim)
-                .filter(|cell| !cell.is_empty())
-                .collect()
-        })
+        .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
         .collect();
     let row = |partition: &str, tool: &str| {
-        let found = rows
-            .iter()
-            .find(|row| row.len() > 2 && row[0] == partition && row[1] == tool);
-        found
-            .unwrap_or_else(|| panic!("no row {partition} {tool}:\n{}", ended.stderr))
-            .clone()
+        let found = rows.iter().find(|row| row.len() > 2 && row[0] == partition && row[1] == tool);
+        found.unwrap_or_else(|| panic!("no row {partition} {tool}:\n{}", ended.stderr)).clone()
     };
     assert_eq!(
         rows[0],
@@ -59,24 +47,14 @@ fn the_summary_counts_per_partition_and_tool() {
     );
     let search = row("search", "search");
     assert_eq!(search[2..6], ["2", "1", "1", "0"]);
-    assert!(
-        search[6].ends_with("ms") && search[9] == "2 of 2",
-        "{search:?}"
-    );
+    assert!(search[6].ends_with("ms") && search[9] == "2 of 2", "{search:?}");
     let p50: f64 = search[6].trim_end_matches(" ms").parse().unwrap();
     assert!(p50 >= 20.0, "{search:?}");
     assert_eq!(row("memory", "one")[2..6], ["1", "0", "0", "1"]);
-    assert_eq!(
-        row("-", "(no such tool)")[2..8],
-        ["0", "0", "0", "2", "-", "-"]
-    );
+    assert_eq!(row("-", "(no such tool)")[2..8], ["0", "0", "0", "2", "-", "-"]);
     assert_eq!(row("-", "(no call)")[2..6], ["0", "0", "0", "1"]);
     assert!(ended.stderr.contains("9 calls in "), "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("3 ok, 1 busy, 1 timeout, 4 other"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("3 ok, 1 busy, 1 timeout, 4 other"), "{}", ended.stderr);
 
     let silent = folder.run(&["--summary", "never"], calls);
     assert_eq!(silent.stderr, "");
@@ -90,23 +68,14 @@ fn help_has_examples_and_completions_exist_for_every_shell() {
         let output = command.assert().success().get_output().clone();
         String::from_utf8(output.stdout).unwrap()
     };
-    for args in [
-        &["--help"][..],
-        &["run", "--help"],
-        &["check", "--help"],
-        &["completions", "--help"],
-    ] {
-        assert!(
-            output(args).contains("Examples:\n  watertight "),
-            "{args:?}"
-        );
+    for args in
+        [&["--help"][..], &["run", "--help"], &["check", "--help"], &["completions", "--help"]]
+    {
+        assert!(output(args).contains("Examples:\n  watertight "), "{args:?}");
     }
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = output(&["completions", shell]);
-        assert!(
-            script.contains("watertight") && script.contains("retry-busy"),
-            "{shell}"
-        );
+        assert!(script.contains("watertight") && script.contains("retry-busy"), "{shell}");
     }
     assert!(output(&["--version"]).starts_with("watertight "));
 }

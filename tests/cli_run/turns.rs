@@ -42,15 +42,9 @@ fn a_tenants_next_turn_starts_when_the_last_call_of_the_one_before_has_ended() {
     vendor.release();
     assert_eq!(run.next().unwrap()["id"], "slow");
     let ended = run.end();
-    let ids: Vec<_> = ended
-        .outcomes
-        .iter()
-        .map(|outcome| outcome["id"].as_str().unwrap())
-        .collect();
-    assert!(
-        ids == ["next", "next-too", "last"] || ids == ["next-too", "next", "last"],
-        "{ids:?}"
-    );
+    let ids: Vec<_> =
+        ended.outcomes.iter().map(|outcome| outcome["id"].as_str().unwrap()).collect();
+    assert!(ids == ["next", "next-too", "last"] || ids == ["next-too", "next", "last"], "{ids:?}");
 }
 
 #[test]
@@ -63,10 +57,7 @@ fn a_turn_fans_out_at_once_and_what_finds_no_room_is_busy() {
         run.send(&call(id, ",\"turn\":1"));
     }
     let busy = run.next().unwrap();
-    assert_eq!(
-        (&busy["id"], &busy["status"]),
-        (&json!("c"), &json!("busy"))
-    );
+    assert_eq!((&busy["id"], &busy["status"]), (&json!("c"), &json!("busy")));
     assert_eq!(busy["executed"], "no");
     assert!(busy["retry_after_ms"].as_u64().unwrap() >= 1);
     assert!(vendor.wait_in_flight(2, AMPLE));
@@ -101,10 +92,7 @@ fn a_call_with_a_time_does_not_wait_for_room() {
     run.send(&call("timed", ",\"at_ms\":0"));
     run.send(&call("fed", ""));
     let timed = run.next().unwrap();
-    assert_eq!(
-        (&timed["id"], &timed["status"]),
-        (&json!("timed"), &json!("busy"))
-    );
+    assert_eq!((&timed["id"], &timed["status"]), (&json!("timed"), &json!("busy")));
     vendor.set(Behaviour::Answer(Reply::json("1")));
     vendor.release();
     assert_eq!(run.next().unwrap()["id"], "holds");
@@ -135,10 +123,6 @@ fn turn_and_time_together_mean_not_before_either() {
     run.send(&call("y", ",\"turn\":2,\"at_ms\":300"));
     run.send(&call("z", ",\"turn\":3"));
     let order: Vec<_> = (0..3).map(|_| run.next().unwrap()["id"].clone()).collect();
-    assert_eq!(
-        order,
-        ["x", "y", "z"],
-        "a turn lasts until its timed call has ended"
-    );
+    assert_eq!(order, ["x", "y", "z"], "a turn lasts until its timed call has ended");
     assert!(start.elapsed() >= Duration::from_millis(300));
 }

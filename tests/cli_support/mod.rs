@@ -53,29 +53,16 @@ impl Folder {
     /// Runs `calls` to their ends.
     pub(crate) fn run(&self, args: &[&str], calls: &str) -> Ended {
         let mut command = assert_cmd::Command::from_std(self.command(&["run"]));
-        let output = command
-            .args(args)
-            .write_stdin(calls)
-            .timeout(AMPLE)
-            .output()
-            .unwrap();
+        let output = command.args(args).write_stdin(calls).timeout(AMPLE).output().unwrap();
         Ended::new(output.status, &output.stdout, &output.stderr)
     }
 
     /// Starts a run whose input and output are the test's.
     pub(crate) fn start(&self, args: &[&str]) -> Live {
         let mut command = self.command(&["run"]);
-        command
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        Live {
-            stdin: child.stdin.take(),
-            stdout: child.stdout.take().map(BufReader::new),
-            child,
-        }
+        Live { stdin: child.stdin.take(), stdout: child.stdout.take().map(BufReader::new), child }
     }
 }
 
@@ -84,10 +71,7 @@ impl Ended {
         let stdout = String::from_utf8(stdout.to_vec()).unwrap();
         Ended {
             code: status.code(),
-            outcomes: stdout
-                .lines()
-                .map(|line| serde_json::from_str(line).unwrap())
-                .collect(),
+            outcomes: stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
             stdout,
             stderr: String::from_utf8(stderr.to_vec()).unwrap(),
         }
@@ -101,10 +85,7 @@ impl Ended {
 
     /// How many outcomes have `status`.
     pub(crate) fn count(&self, status: &str) -> usize {
-        self.outcomes
-            .iter()
-            .filter(|outcome| outcome["status"] == status)
-            .count()
+        self.outcomes.iter().filter(|outcome| outcome["status"] == status).count()
     }
 }
 
@@ -154,10 +135,7 @@ impl Live {
     /// The most memory it ever had, in KiB.
     pub(crate) fn peak_memory_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status
-            .lines()
-            .find(|line| line.starts_with("VmHWM:"))
-            .unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
@@ -173,12 +151,7 @@ impl Live {
             rest.read_to_end(&mut stdout).unwrap();
         }
         let mut stderr = Vec::new();
-        self.child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_end(&mut stderr)
-            .unwrap();
+        self.child.stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
         let mut status = None;
         eventually("it ends", || {
             status = self.child.try_wait().unwrap();

@@ -55,10 +55,7 @@ fn unknown_keys_are_told_with_the_nearest_known_one() {
             "[partition.p]\nslot = 1\n",
             "2:1: partition.p.slot: is no known key; did you mean `slots`?",
         ),
-        (
-            "[partition.p]\nqueue_size = 1\n",
-            "is no known key; known here: slots, queue, max_wait",
-        ),
+        ("[partition.p]\nqueue_size = 1\n", "is no known key; known here: slots, queue, max_wait"),
         (
             "[partition.p]\n[partitions.q]\n",
             "partitions: is no known key; did you mean `partition`?",
@@ -81,29 +78,17 @@ fn unknown_keys_are_told_with_the_nearest_known_one() {
 fn what_is_no_toml_is_told_without_its_line() {
     let refused = errors("[partition.p.http]\nheaders = { Key = \"s3cret\n\n[tool.x\n");
     assert!(refused[0].starts_with("2:"), "{refused:#?}");
-    assert!(
-        refused.iter().any(|line| line.starts_with("4:")),
-        "{refused:#?}"
-    );
-    assert!(
-        refused.iter().all(|line| !line.contains("s3cret")),
-        "{refused:#?}"
-    );
+    assert!(refused.iter().any(|line| line.starts_with("4:")), "{refused:#?}");
+    assert!(refused.iter().all(|line| !line.contains("s3cret")), "{refused:#?}");
     let twice = errors("[partition.p]\nslots = 1\nslots = 2\n");
-    assert!(
-        twice[0].starts_with("3:1: is no TOML here: duplicate key"),
-        "{twice:#?}"
-    );
+    assert!(twice[0].starts_with("3:1: is no TOML here: duplicate key"), "{twice:#?}");
 }
 
 #[test]
 fn a_file_without_partitions_is_refused() {
     for text in ["", "# nothing\n", "[partition]\n"] {
         let refused = error(text);
-        assert!(
-            refused.contains("names no partition; begin with `[partition.NAME]`"),
-            "{refused}"
-        );
+        assert!(refused.contains("names no partition; begin with `[partition.NAME]`"), "{refused}");
     }
     assert!(error("partition = 1\n").contains("partition = 1: must be a table"));
     assert!(error("[partition]\np = 1\n").contains("partition.p = 1: must be a table"));
@@ -133,10 +118,7 @@ fn a_file_that_cannot_be_read_is_named() {
     let large = folder.path().join("large.toml");
     std::fs::write(&large, "#".repeat((1 << 20) + 1)).unwrap();
     let refused = Config::from_file(&large).unwrap_err();
-    assert!(
-        refused.to_string().contains("is larger than 1 MiB"),
-        "{refused}"
-    );
+    assert!(refused.to_string().contains("is larger than 1 MiB"), "{refused}");
     let largest = format!("[partition.p]\n{}", "#".repeat((1 << 20) - 14));
     assert_eq!(largest.len(), 1 << 20);
     std::fs::write(&large, largest).unwrap();
@@ -144,10 +126,7 @@ fn a_file_that_cannot_be_read_is_named() {
 
     std::fs::write(&large, [b'#', 0xff]).unwrap();
     let refused = Config::from_file(&large).unwrap_err();
-    assert!(
-        refused.to_string().contains("cannot be read: "),
-        "{refused}"
-    );
+    assert!(refused.to_string().contains("cannot be read: "), "{refused}");
 }
 
 #[test]

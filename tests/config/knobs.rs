@@ -37,35 +37,17 @@ fn each_knob_takes_its_least_and_its_most() {
     assert_eq!(policy("queue = 0").queue, 0);
     assert_eq!(policy("queue = 1_000_000").queue, 1_000_000);
     assert_eq!(spec("max_wait = \"0s\"").wait_limit(), Duration::ZERO);
-    assert_eq!(
-        spec("max_wait = \"1h\"").wait_limit(),
-        PartitionSpec::MAX_WAIT_MAX
-    );
-    assert_eq!(
-        policy("run_limit = \"1ns\"").run_limit,
-        Duration::from_nanos(1)
-    );
-    assert_eq!(
-        policy("run_limit = \"1day\"").run_limit,
-        PartitionSpec::RUN_LIMIT_MAX
-    );
-    assert_eq!(
-        policy("cancel_grace = \"0ms\"").cancel_grace,
-        Duration::ZERO
-    );
-    assert_eq!(
-        policy("cancel_grace = \"1h\"").cancel_grace,
-        PartitionSpec::CANCEL_GRACE_MAX
-    );
+    assert_eq!(spec("max_wait = \"1h\"").wait_limit(), PartitionSpec::MAX_WAIT_MAX);
+    assert_eq!(policy("run_limit = \"1ns\"").run_limit, Duration::from_nanos(1));
+    assert_eq!(policy("run_limit = \"1day\"").run_limit, PartitionSpec::RUN_LIMIT_MAX);
+    assert_eq!(policy("cancel_grace = \"0ms\"").cancel_grace, Duration::ZERO);
+    assert_eq!(policy("cancel_grace = \"1h\"").cancel_grace, PartitionSpec::CANCEL_GRACE_MAX);
     assert_eq!(policy("replace_overdue = 0").replace_overdue, 0);
     assert_eq!(policy("replace_overdue = 3").replace_overdue, 3);
     assert_eq!(policy("tenant_max = 1").tenant_max, Some(1));
     assert_eq!(policy("tenant_max = 4294967295").tenant_max, Some(u32::MAX));
     assert_eq!(policy("tenant_queue = 0").tenant_queue, Some(0));
-    assert_eq!(
-        policy("tenant_queue = 4294967295").tenant_queue,
-        Some(u32::MAX)
-    );
+    assert_eq!(policy("tenant_queue = 4294967295").tenant_queue, Some(u32::MAX));
 }
 
 #[test]
@@ -73,10 +55,7 @@ fn the_most_slots_and_spares_are_read_without_starting_them() {
     for knob in ["slots", "replace_overdue"] {
         read(&format!("[partition.p]\n{knob} = 4096\n")).unwrap();
         let refused = error(&format!("[partition.p]\n{knob} = 4097\n"));
-        assert!(
-            refused.contains(&format!("2:1: partition.p.{knob} = 4097: must be")),
-            "{refused}"
-        );
+        assert!(refused.contains(&format!("2:1: partition.p.{knob} = 4097: must be")), "{refused}");
     }
 }
 
@@ -84,77 +63,26 @@ fn the_most_slots_and_spares_are_read_without_starting_them() {
 fn nonsense_is_refused_with_place_key_value_rule_and_fix() {
     for (knob, said) in [
         ("slots = 0", "slots = 0: must be 1 to 4096; size it by"),
-        (
-            "slots = -3",
-            "slots = -3: must be a whole number, 0 or more; write it",
-        ),
+        ("slots = -3", "slots = -3: must be a whole number, 0 or more; write it"),
         ("slots = 2.5", "slots = 2.5: must be a whole number"),
         ("slots = \"4\"", "slots = \"4\": must be a whole number"),
-        (
-            "slots = 99999999999999999999",
-            "slots = 99999999999999999999: must be a whole number",
-        ),
-        (
-            "queue = 1000001",
-            "queue = 1000001: must be 0 to 1000000; keep it near",
-        ),
-        (
-            "queue = -1",
-            "queue = -1: must be a whole number, 0 or more",
-        ),
-        (
-            "max_wait = \"61m\"",
-            "max_wait = \"61m\": must be 0 to 1h; keep it to tens",
-        ),
-        (
-            "max_wait = 50",
-            "max_wait = 50: must be a span of time with its unit, in quotes; write",
-        ),
-        (
-            "max_wait = \"-50ms\"",
-            "max_wait = \"-50ms\": must be a span of time",
-        ),
-        (
-            "max_wait = \"50\"",
-            "max_wait = \"50\": must be a span of time",
-        ),
-        (
-            "run_limit = \"0s\"",
-            "run_limit = \"0s\": must be more than 0 and at most 24h; take",
-        ),
-        (
-            "run_limit = \"25h\"",
-            "run_limit = \"25h\": must be more than 0 and at most 24h",
-        ),
-        (
-            "run_limit = \"9999999999999y\"",
-            "run_limit = \"9999999999999y\": must be a span",
-        ),
-        (
-            "cancel_grace = \"2h\"",
-            "cancel_grace = \"2h\": must be 0 to 1h; keep it near 100ms",
-        ),
-        (
-            "replace_overdue = -1",
-            "replace_overdue = -1: must be a whole number",
-        ),
-        (
-            "tenant_max = 0",
-            "tenant_max = 0: must be at least 1; leave it out",
-        ),
-        (
-            "tenant_queue = true",
-            "tenant_queue = true: must be a whole number",
-        ),
-        (
-            "dispatch = \"lifo\"",
-            "dispatch = \"lifo\": must be \"fifo\", \"round_robin\"",
-        ),
+        ("slots = 99999999999999999999", "slots = 99999999999999999999: must be a whole number"),
+        ("queue = 1000001", "queue = 1000001: must be 0 to 1000000; keep it near"),
+        ("queue = -1", "queue = -1: must be a whole number, 0 or more"),
+        ("max_wait = \"61m\"", "max_wait = \"61m\": must be 0 to 1h; keep it to tens"),
+        ("max_wait = 50", "max_wait = 50: must be a span of time with its unit, in quotes; write"),
+        ("max_wait = \"-50ms\"", "max_wait = \"-50ms\": must be a span of time"),
+        ("max_wait = \"50\"", "max_wait = \"50\": must be a span of time"),
+        ("run_limit = \"0s\"", "run_limit = \"0s\": must be more than 0 and at most 24h; take"),
+        ("run_limit = \"25h\"", "run_limit = \"25h\": must be more than 0 and at most 24h"),
+        ("run_limit = \"9999999999999y\"", "run_limit = \"9999999999999y\": must be a span"),
+        ("cancel_grace = \"2h\"", "cancel_grace = \"2h\": must be 0 to 1h; keep it near 100ms"),
+        ("replace_overdue = -1", "replace_overdue = -1: must be a whole number"),
+        ("tenant_max = 0", "tenant_max = 0: must be at least 1; leave it out"),
+        ("tenant_queue = true", "tenant_queue = true: must be a whole number"),
+        ("dispatch = \"lifo\"", "dispatch = \"lifo\": must be \"fifo\", \"round_robin\""),
         ("dispatch = \"round-robin\"", "did you mean `round_robin`?"),
-        (
-            "dispatch = 1",
-            "dispatch = 1: must be a string; put it in quotes",
-        ),
+        ("dispatch = 1", "dispatch = 1: must be a string; put it in quotes"),
     ] {
         let refused = error(&format!("# a comment\n[partition.p]\n{knob}\n"));
         assert!(refused.starts_with("3:1: partition.p."), "{refused}");
@@ -179,20 +107,12 @@ fn home_slots_name_tenants_and_leave_the_rest_to_everybody_else() {
     let strict = "slots = 6\ndispatch = \"strict\"\n";
     for rest in ["", ", \"*\" = 2"] {
         let homes = policy(&format!("{strict}tenant_slots = {{ gold = 4{rest} }}")).homes;
-        let homes: Vec<_> = homes
-            .iter()
-            .map(|(tenant, slots)| (tenant.as_str(), *slots))
-            .collect();
+        let homes: Vec<_> = homes.iter().map(|(tenant, slots)| (tenant.as_str(), *slots)).collect();
         assert_eq!(homes, [("gold", 4)]);
     }
-    let all = policy(&format!(
-        "{strict}tenant_slots = {{ gold = 4, silver = 2, \"*\" = 0 }}"
-    ));
+    let all = policy(&format!("{strict}tenant_slots = {{ gold = 4, silver = 2, \"*\" = 0 }}"));
     assert_eq!(all.homes.len(), 2);
-    assert_eq!(
-        policy(&format!("{strict}tenant_slots = {{ gold = 0 }}")).homes[0].1,
-        0
-    );
+    assert_eq!(policy(&format!("{strict}tenant_slots = {{ gold = 0 }}")).homes[0].1, 0);
 }
 
 #[test]
@@ -220,10 +140,7 @@ fn home_slots_that_do_not_add_up_are_refused() {
             "tenant_slots = { gold = 1 }".to_owned(),
             "partition.p.tenant_slots: means nothing here: no slot is anybody's home; set dispatch",
         ),
-        (
-            format!("{strict}\ntenant_slots = 4"),
-            "partition.p.tenant_slots = 4: must be a table",
-        ),
+        (format!("{strict}\ntenant_slots = 4"), "partition.p.tenant_slots = 4: must be a table"),
     ] {
         let refused = error(&format!("[partition.p]\n{knobs}\n"));
         assert!(refused.contains(said), "{refused}");

@@ -33,10 +33,7 @@ fn a_tool_belongs_to_a_partition_with_a_driver() {
             "partition = \"serch\"\npath = \"/\"",
             "is no partition of this file; did you mean `search`?",
         ),
-        (
-            "partition = \"x\"",
-            "add `[partition.x]`, or correct the name",
-        ),
+        ("partition = \"x\"", "add `[partition.x]`, or correct the name"),
         ("partition = 1", "tool.t.partition = 1: must be a string"),
         (
             "partition = \"plain\"",
@@ -46,13 +43,9 @@ fn a_tool_belongs_to_a_partition_with_a_driver() {
         let refused = tool_error(tool);
         assert!(refused.contains(said), "{refused}");
     }
-    let refused = error(&format!(
-        "{PARTITIONS}[tool.\"a b\"]\npartition = \"search\"\npath = \"/\"\n"
-    ));
-    assert!(
-        refused.contains("tool.\"a b\": must be named with 1 to 64 letters"),
-        "{refused}"
-    );
+    let refused =
+        error(&format!("{PARTITIONS}[tool.\"a b\"]\npartition = \"search\"\npath = \"/\"\n"));
+    assert!(refused.contains("tool.\"a b\": must be named with 1 to 64 letters"), "{refused}");
 }
 
 #[test]
@@ -79,73 +72,31 @@ fn keys_of_another_kind_of_tool_are_told_as_such() {
 #[test]
 fn what_a_driver_refuses_is_told_at_its_key() {
     for (keys, said) in [
-        (
-            "search\"\npath = \"search\"",
-            "10:1: tool.t.path: `search` must start with a slash",
-        ),
-        (
-            "search\"\npath = \"/\"\nmethod = \"GETT\"",
-            "11:1: tool.t.method: `GETT` is none of GET",
-        ),
-        (
-            "search\"\npath = \"/\"\naccept = [99]",
-            "11:1: tool.t.accept: 99 is no final status",
-        ),
-        (
-            "search\"\npath = \"/{q\"",
-            "10:1: tool.t.path = \"/{q\": has a brace that is no",
-        ),
+        ("search\"\npath = \"search\"", "10:1: tool.t.path: `search` must start with a slash"),
+        ("search\"\npath = \"/\"\nmethod = \"GETT\"", "11:1: tool.t.method: `GETT` is none of GET"),
+        ("search\"\npath = \"/\"\naccept = [99]", "11:1: tool.t.accept: 99 is no final status"),
+        ("search\"\npath = \"/{q\"", "10:1: tool.t.path = \"/{q\": has a brace that is no"),
         (
             "search\"\npath = \"/\"\nquery = { q = \"}\" }",
             "11:11: tool.t.query.q = \"}\": has a brace",
         ),
         ("tickets\"\nsql = \"\"", "10:1: tool.t.sql: "),
-        (
-            "tickets\"\nsql = \"select $1\"",
-            "8:7: tool.t.params: the statement has `$1`",
-        ),
-        (
-            "tickets\"\nsql = \"attach 'x' as y\"",
-            "10:1: tool.t.sql: `ATTACH` is refused",
-        ),
+        ("tickets\"\nsql = \"select $1\"", "8:7: tool.t.params: the statement has `$1`"),
+        ("tickets\"\nsql = \"attach 'x' as y\"", "10:1: tool.t.sql: `ATTACH` is refused"),
         ("lint\"\ncommand = []", "10:1: tool.t.command: is empty"),
-        (
-            "lint\"\ncommand = [\"{x}\"]",
-            "10:1: tool.t.command: the program must be fixed",
-        ),
-        (
-            "lint\"\ncommand = [\"ls\", 1]",
-            "10:18: tool.t.command[1] = 1: must be a string",
-        ),
-        (
-            "lint\"\ncommand = [\"ls\"]\nok_exit_codes = [256]",
-            "11:1: tool.t.ok_exit_codes: 256",
-        ),
-        (
-            "lint\"\ncommand = [\"ls\"]\nnice = 20",
-            "11:1: tool.t.nice: 20 is out of range",
-        ),
-        (
-            "lint\"\ncommand = \"ls\"",
-            "10:1: tool.t.command = \"ls\": must be a list",
-        ),
+        ("lint\"\ncommand = [\"{x}\"]", "10:1: tool.t.command: the program must be fixed"),
+        ("lint\"\ncommand = [\"ls\", 1]", "10:18: tool.t.command[1] = 1: must be a string"),
+        ("lint\"\ncommand = [\"ls\"]\nok_exit_codes = [256]", "11:1: tool.t.ok_exit_codes: 256"),
+        ("lint\"\ncommand = [\"ls\"]\nnice = 20", "11:1: tool.t.nice: 20 is out of range"),
+        ("lint\"\ncommand = \"ls\"", "10:1: tool.t.command = \"ls\": must be a list"),
     ] {
         let refused = tool_error(&format!("partition = \"{keys}"));
         assert!(refused.starts_with(said), "{refused}");
     }
     for (tool, said) in [
-        (
-            "partition = \"search\"",
-            "tool.t.path: is missing; give the path below base_url",
-        ),
-        (
-            "partition = \"tickets\"",
-            "tool.t.sql: is missing; give the statement",
-        ),
-        (
-            "partition = \"lint\"",
-            "tool.t.command: is missing; give the program",
-        ),
+        ("partition = \"search\"", "tool.t.path: is missing; give the path below base_url"),
+        ("partition = \"tickets\"", "tool.t.sql: is missing; give the statement"),
+        ("partition = \"lint\"", "tool.t.command: is missing; give the program"),
     ] {
         let refused = errors(&format!("{PARTITIONS}[tool.t]\n{tool}\n"));
         assert!(refused[0].contains(said), "{refused:#?}");
@@ -161,10 +112,7 @@ fn arguments_are_declared_by_type_or_table() {
         )
     };
     for (args, said) in [
-        (
-            "{ id = \"int\" }",
-            "tool.t.args.id = \"int\": must be one of string, integer",
-        ),
+        ("{ id = \"int\" }", "tool.t.args.id = \"int\": must be one of string, integer"),
         ("{ id = \"Integer\" }", "did you mean `integer`?"),
         ("{ id = 3 }", "tool.t.args.id = 3: must be a table"),
         (
@@ -179,18 +127,12 @@ fn arguments_are_declared_by_type_or_table() {
             "{ id = { default = 1979-05-27 } }",
             "tool.t.args.id.default = 1979-05-27: must be a string",
         ),
-        (
-            "{ id = { default = inf } }",
-            "JSON has no dates, no infinity",
-        ),
+        ("{ id = { default = inf } }", "JSON has no dates, no infinity"),
         (
             "{ ids = \"integer\" }",
             "tool.t.args.ids: is used nowhere in this tool; did you mean `id`?",
         ),
-        (
-            "{ other = \"integer\" }",
-            "is used nowhere in this tool; use it as `{other}`",
-        ),
+        ("{ other = \"integer\" }", "is used nowhere in this tool; use it as `{other}`"),
     ] {
         let refused = error(&with(args));
         assert!(refused.contains(said), "{args}: {refused}");
@@ -202,10 +144,7 @@ fn arguments_are_declared_by_type_or_table() {
         runtime.call(ToolCall::new("t").args(given)).result
     };
     let row = |id: Value| json!([{ "id": id }]);
-    assert_eq!(
-        call("{ id = \"integer\" }", json!({"id": 7})).unwrap(),
-        row(json!(7))
-    );
+    assert_eq!(call("{ id = \"integer\" }", json!({"id": 7})).unwrap(), row(json!(7)));
     let default = "{ id = { type = \"integer\", default = 10 } }";
     assert_eq!(call(default, json!({})).unwrap(), row(json!(10)));
     let optional = "{ id = { type = \"integer\", optional = true } }";
@@ -213,10 +152,7 @@ fn arguments_are_declared_by_type_or_table() {
     for (args, given) in [
         ("{ id = \"integer\" }", json!({"id": "7"})),
         ("{ id = \"integer\" }", json!({})),
-        (
-            "{ id = { type = \"integer\", optional = false } }",
-            json!({}),
-        ),
+        ("{ id = { type = \"integer\", optional = false } }", json!({})),
         ("{ id = \"integer\" }", json!({"id": 7, "x": 1})),
     ] {
         let Err(CallError::Failed(failure)) = call(args, given) else {
@@ -231,9 +167,7 @@ fn arguments_are_declared_by_type_or_table() {
 fn an_http_tool_sends_what_the_file_says() {
     let vendor = Vendor::start().unwrap();
     vendor.set(Behaviour::Answer(
-        Reply::json(r#"{"hits": 3}"#)
-            .with_status(202)
-            .header("ETag", "v1"),
+        Reply::json(r#"{"hits": 3}"#).with_status(202).header("ETag", "v1"),
     ));
     let text = format!(
         r#"
@@ -264,18 +198,11 @@ args = {{ limit = {{ type = "integer", default = 10 }} }}
     assert_eq!(result["body"], json!({"hits": 3}));
     let seen = &vendor.seen()[0];
     assert_eq!(seen.target, "/v1/in/x%2Fy?q=a%20b&limit=10");
-    assert_eq!(
-        seen.header("authorization"),
-        Some(format!("Bearer {SECRET}").as_str())
-    );
+    assert_eq!(seen.header("authorization"), Some(format!("Bearer {SECRET}").as_str()));
     assert_eq!(seen.header("x-trace"), Some("$a b"));
     assert_eq!(seen.header("x-key"), Some(format!("a b-{SECRET}").as_str()));
     let body = r#"{"z":"a b","a":{"deep":[10,1,2.5,true]}}"#;
-    assert_eq!(
-        String::from_utf8_lossy(&seen.body),
-        body,
-        "in the order of the file"
-    );
+    assert_eq!(String::from_utf8_lossy(&seen.body), body, "in the order of the file");
 }
 
 #[test]
@@ -311,10 +238,7 @@ output_kept = "4KiB"
     let runtime = Config::from_file(&file).unwrap().build().unwrap();
     let ticket = runtime.call(ToolCall::new("read_ticket").arg("id", 7));
     assert_eq!(ticket.result.unwrap(), json!([{"id": 7, "title": "leak"}]));
-    let here = runtime
-        .call(ToolCall::new("where").arg("word", "a b"))
-        .result
-        .unwrap();
+    let here = runtime.call(ToolCall::new("where").arg("word", "a b")).result.unwrap();
     let work = std::fs::canonicalize(folder.path().join("work")).unwrap();
     let expected = format!("{}\nquick a b\n", work.display());
     assert_eq!(here["stdout"], expected.as_str());
@@ -331,11 +255,7 @@ fn a_config_can_be_built_more_than_once() {
     let runtimes: Vec<Runtime> = (0..2).map(|_| config.build().unwrap()).collect();
     for runtime in &runtimes {
         let made = runtime.call(ToolCall::new("make"));
-        assert!(
-            made.is_ok(),
-            "each has a database of its own: {:?}",
-            made.result
-        );
+        assert!(made.is_ok(), "each has a database of its own: {:?}", made.result);
         assert!(runtime.shutdown(Duration::from_secs(10)).is_clean());
     }
 }
@@ -358,10 +278,7 @@ fn the_same_file_serves_postgres() {
     let absolute = "[partition.p.sql]\nurl = \"sqlite:///var/lib/tickets.db\"\n";
     let config = Config::from_str(absolute, "/etc/watertight.toml").unwrap();
     assert!(
-        config
-            .warnings()
-            .iter()
-            .any(|w| w.contains("`/var/lib/tickets.db`"))
+        config.warnings().iter().any(|w| w.contains("`/var/lib/tickets.db`"))
             || Path::new("/var/lib/tickets.db").exists()
     );
 }

@@ -41,9 +41,7 @@ fn ends_in_time(
     let outcome = begun(driver, runtime, terms)?.wait();
     let took = start.elapsed();
     let late = LIMIT + driver.fence();
-    ensure((LIMIT..late).contains(&took), || {
-        format!("it took {took:?}")
-    })?;
+    ensure((LIMIT..late).contains(&took), || format!("it took {took:?}"))?;
     let clock = match &outcome.result {
         Err(CallError::Timeout { clock, .. }) => Some(*clock),
         _ => None,
@@ -147,9 +145,7 @@ fn cancelled(outcome: &Outcome<Value>, expected: CancelledBy) -> Checked {
 
 /// Nobody may think that a call which was begun was not.
 fn cut_short(outcome: &Outcome<Value>) -> Checked {
-    ensure(outcome.executed() == Executed::Unknown, || {
-        format!("executed: {outcome:?}")
-    })
+    ensure(outcome.executed() == Executed::Unknown, || format!("executed: {outcome:?}"))
 }
 
 /// The slot is free, the backend's work is gone, and the resource serves the next call at once.

@@ -52,11 +52,7 @@ impl Driver for Function {
         home.submit_with(terms, move |run: &Run| {
             let _running = running.begin();
             let off = run.cancel_token().wait(run.remaining());
-            let reason = if off {
-                FailureReason::Cancelled
-            } else {
-                FailureReason::Limit
-            };
+            let reason = if off { FailureReason::Cancelled } else { FailureReason::Limit };
             Err(Failure::new(reason, "it waited").executed(Executed::Unknown))
         })
     }

@@ -20,12 +20,7 @@ impl Children {
     fn new(shim: Shim, script: &'static str, count: usize) -> Children {
         let name = if shim == Shim::Off { "1" } else { "2" };
         let mark = format!("86400.{}{name}", std::process::id());
-        Children {
-            shim,
-            script,
-            mark,
-            count,
-        }
+        Children { shim, script, mark, count }
     }
 
     /// How many processes sleep for as long as ours.

@@ -85,9 +85,7 @@ impl Lite {
         let outside = Connection::open(folder.path().join("contract.db")).expect("a file");
         let schema = "create table seeds (i int); insert into seeds values (1)";
         outside.execute_batch(schema).expect("a table");
-        outside
-            .busy_timeout(std::time::Duration::ZERO)
-            .expect("set");
+        outside.busy_timeout(std::time::Duration::ZERO).expect("set");
         Lite { folder, outside }
     }
 }
@@ -105,11 +103,7 @@ impl Driver for Lite {
 
     fn work(&self) -> Work {
         let alone = self.outside.execute_batch("begin exclusive; rollback");
-        if alone.is_ok() {
-            Work::None
-        } else {
-            Work::Full
-        }
+        if alone.is_ok() { Work::None } else { Work::Full }
     }
 }
 

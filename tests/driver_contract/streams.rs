@@ -27,10 +27,7 @@ fn free(partition: &Partition) -> u32 {
 fn a_stream_holds_its_slot_until_it_is_dropped() {
     let _alone = alone();
     let vendor = Vendor::start().expect("a loopback port");
-    vendor.set(Behaviour::HangBody {
-        framing: Framing::Chunked,
-        reply: Reply::text("one two"),
-    });
+    vendor.set(Behaviour::HangBody { framing: Framing::Chunked, reply: Reply::text("one two") });
     let spec = PartitionSpec::new(HOME).slots(1).queue(0).run_limit(AMPLE);
     let client = Http::new(vendor.url()).open(&spec.sizing());
     let ask = client.expect("a base URL");

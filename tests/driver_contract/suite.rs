@@ -74,19 +74,14 @@ pub(crate) const PROPERTIES: &[(&str, fn(&dyn Driver) -> Checked)] = &[
 /// time: the checks count what the process has.
 #[track_caller]
 pub(crate) fn hold(driver: &dyn Driver) {
-    let faults: Vec<_> = broken(driver)
-        .into_iter()
-        .map(|(name, fault)| format!("{name}: {fault}"))
-        .collect();
+    let faults: Vec<_> =
+        broken(driver).into_iter().map(|(name, fault)| format!("{name}: {fault}")).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 /// The properties that do not hold, each with what was seen.
 pub(crate) fn broken(driver: &dyn Driver) -> Vec<(&'static str, String)> {
-    PROPERTIES
-        .iter()
-        .filter_map(|(name, check)| Some((*name, check(driver).err()?)))
-        .collect()
+    PROPERTIES.iter().filter_map(|(name, check)| Some((*name, check(driver).err()?))).collect()
 }
 
 /// One test at a time.

@@ -33,10 +33,7 @@ impl Drop for Mine {
 
 fn mine(partition: &Partition) -> (Mine, Arc<AtomicU32>) {
     let drops = Arc::new(AtomicU32::new(0));
-    let mine = Mine {
-        partition: partition.clone(),
-        drops: Arc::clone(&drops),
-    };
+    let mine = Mine { partition: partition.clone(), drops: Arc::clone(&drops) };
     (mine, drops)
 }
 

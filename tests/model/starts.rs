@@ -21,10 +21,8 @@ fn a_waiter_is_granted_or_expires_or_is_cancelled() {
         let holder = search.submit(latch.body());
         let runs = Arc::clone(&ran);
         let waiter = search.submit(move |_| Ok(runs.fetch_add(1, Ordering::SeqCst)));
-        let threads = [
-            thread::spawn(move || latch.open()),
-            thread::spawn(move || hand.advance(50 * MS)),
-        ];
+        let threads =
+            [thread::spawn(move || latch.open()), thread::spawn(move || hand.advance(50 * MS))];
         waiter.cancel();
         let outcome = waiter.wait();
         assert_adds_up(&search.snapshot());

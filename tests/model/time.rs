@@ -21,10 +21,7 @@ fn an_earlier_target_against_a_clock_that_moves() {
         let waiter = search.submit_with(Terms::new().deadline(2 * MS), nothing);
         clock.join().unwrap();
         hand.advance(2 * MS);
-        assert!(
-            waiter.is_finished(),
-            "it is due by now, and the clock has settled"
-        );
+        assert!(waiter.is_finished(), "it is due by now, and the clock has settled");
         assert!(!hung.is_finished());
         hand.advance(17 * MS);
         assert!(hung.is_finished());

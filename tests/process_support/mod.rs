@@ -27,11 +27,7 @@ pub(crate) fn however_held(test: impl Fn(Process, &str)) {
     test(Process::new().shim(Shim::Off), "group");
     test(Process::new().shim(shim()), "shim");
     let best = Process::new().shim(shim()).cgroup(true);
-    let held = run(
-        best.clone(),
-        Command::new(["true"]),
-        Value::Object(Default::default()),
-    );
+    let held = run(best.clone(), Command::new(["true"]), Value::Object(Default::default()));
     if held.unwrap()["held_by"] == "cgroup" {
         test(best, "cgroup");
     }
@@ -47,11 +43,7 @@ pub(crate) fn gist(result: &Value) -> Value {
 }
 
 pub(crate) fn sizing() -> Sizing {
-    Sizing {
-        partition: Arc::from("local"),
-        connections: 4,
-        run_limit: AMPLE,
-    }
+    Sizing { partition: Arc::from("local"), connections: 4, run_limit: AMPLE }
 }
 
 pub(crate) fn open(process: Process) -> Launcher {
@@ -74,10 +66,7 @@ pub(crate) fn call(
 }
 
 /// Runs `command` in a partition of its own with time enough.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "arguments are written where they are used"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "arguments are written where they are used")]
 pub(crate) fn run(process: Process, command: Command, args: Value) -> Result<Value, Failure> {
     let tool = open(process).tool(command).unwrap();
     call(&*tool, &args, AMPLE, &CancelToken::new())
@@ -85,18 +74,13 @@ pub(crate) fn run(process: Process, command: Command, args: Value) -> Result<Val
 
 /// What a failure shows.
 pub(crate) fn evidence(failure: &Failure) -> &Value {
-    failure
-        .evidence
-        .value()
-        .expect("a child that ran leaves evidence")
+    failure.evidence.value().expect("a child that ran leaves evidence")
 }
 
 /// The ids that a script has written to `file`, one a line.
 pub(crate) fn pids(file: &Path) -> Vec<i32> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    text.lines()
-        .map(|line| line.trim().parse().unwrap())
-        .collect()
+    text.lines().map(|line| line.trim().parse().unwrap()).collect()
 }
 
 /// Whether the process exists and is no zombie.

@@ -157,25 +157,14 @@ fn small(window: Window) -> Policy {
 /// The steps of short histories. Half a cool-down at a time, so that a probe's limit, 0.7 of one,
 /// ends in between.
 fn steps() -> Vec<Step> {
-    let mut steps = vec![
-        Step::Advance(500),
-        Step::Admit(700),
-        Step::Hold,
-        Step::Close,
-    ];
+    let mut steps = vec![Step::Advance(500), Step::Admit(700), Step::Hold, Step::Close];
     for which in [Which::Oldest, Which::Newest] {
         steps.push(Step::End(which, end(Ended::Ok)));
         steps.push(Step::End(which, end(Ended::Failed)));
         steps.push(Step::End(which, End::GivenBack));
     }
     steps.push(Step::End(Which::Oldest, end(Ended::TimedOut)));
-    steps.push(Step::End(
-        Which::Oldest,
-        End::Ended {
-            how: Ended::Ok,
-            slow: true,
-        },
-    ));
+    steps.push(Step::End(Which::Oldest, End::Ended { how: Ended::Ok, slow: true }));
     steps
 }
 
@@ -199,21 +188,11 @@ fn every_short_history_from_the_start() {
 #[test]
 fn every_short_history_around_the_probe() {
     let fail = Step::End(Which::Newest, end(Ended::Failed));
-    let opened = [
-        Step::Admit(700),
-        Step::Admit(700),
-        Step::Admit(700),
-        fail,
-        fail,
-        Step::Advance(1000),
-    ];
+    let opened =
+        [Step::Admit(700), Step::Admit(700), Step::Admit(700), fail, fail, Step::Advance(1000)];
     for probes in [1, 2, 3] {
         for count_timeouts in [true, false] {
-            let policy = Policy {
-                probes,
-                count_timeouts,
-                ..small(Window::Count(3))
-            };
+            let policy = Policy { probes, count_timeouts, ..small(Window::Count(3)) };
             explore_all(policy, &opened, 6);
         }
     }
@@ -226,37 +205,28 @@ fn any_policy() -> impl Strategy<Value = Policy> {
         (1..40_u64).prop_map(|n| Window::Time(ms(n * 100))),
     ];
     let cool_down = (0..2000_u64, 0..3000_u64, 1..4_u32, 0..3_u32);
-    (
-        window,
-        0..60_u32,
-        rate(),
-        rate(),
-        cool_down,
-        1..5_u32,
-        any::<bool>(),
+    (window, 0..60_u32, rate(), rate(), cool_down, 1..5_u32, any::<bool>()).prop_map(
+        |(window, minimum, failure_rate, slow_call_rate, cool_down, probes, count_timeouts)| {
+            let (first, more, growth, jitter) = cool_down;
+            let minimum_calls = match window {
+                Window::Count(calls) => minimum.min(calls),
+                Window::Time(_) => minimum / 4,
+            };
+            Policy {
+                window,
+                minimum_calls,
+                failure_rate,
+                slow_call: SLOW,
+                slow_call_rate,
+                cool_down: ms(first),
+                cool_down_growth: f64::from(growth),
+                cool_down_max: ms(first + more),
+                cool_down_jitter: f64::from(jitter) / 2.0,
+                probes,
+                count_timeouts,
+            }
+        },
     )
-        .prop_map(
-            |(window, minimum, failure_rate, slow_call_rate, cool_down, probes, count_timeouts)| {
-                let (first, more, growth, jitter) = cool_down;
-                let minimum_calls = match window {
-                    Window::Count(calls) => minimum.min(calls),
-                    Window::Time(_) => minimum / 4,
-                };
-                Policy {
-                    window,
-                    minimum_calls,
-                    failure_rate,
-                    slow_call: SLOW,
-                    slow_call_rate,
-                    cool_down: ms(first),
-                    cool_down_growth: f64::from(growth),
-                    cool_down_max: ms(first + more),
-                    cool_down_jitter: f64::from(jitter) / 2.0,
-                    probes,
-                    count_timeouts,
-                }
-            },
-        )
 }
 
 fn any_step() -> impl Strategy<Value = Step> {

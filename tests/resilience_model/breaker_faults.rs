@@ -54,14 +54,9 @@ fn refused(breaker: &mut Breaker, now: Time) -> Duration {
 fn open(breaker: &mut Breaker, now: Time) -> Epoch {
     let late = pass(breaker, now);
     let calls: Vec<_> = (0..4).map(|_| pass(breaker, now)).collect();
-    let changes: Vec<_> = calls
-        .iter()
-        .map(|call| breaker.record(now, *call, Ended::Failed, ms(5), 0))
-        .collect();
-    assert!(
-        matches!(changes[..], [None, None, None, Some(Change::Opened { .. })]),
-        "{changes:?}"
-    );
+    let changes: Vec<_> =
+        calls.iter().map(|call| breaker.record(now, *call, Ended::Failed, ms(5), 0)).collect();
+    assert!(matches!(changes[..], [None, None, None, Some(Change::Opened { .. })]), "{changes:?}");
     late
 }
 
@@ -76,24 +71,10 @@ fn a_late_answer_from_before_the_opening_is_not_the_probe() {
         let epoch = probe(&mut breaker, at(1000));
         assert_eq!(breaker.record(at(1001), late, late_ended, ms(10), 0), None);
         breaker.give_back(late);
-        assert_eq!(
-            refused(&mut breaker, at(1001)),
-            ms(699),
-            "the probe is still out"
-        );
-        assert_eq!(
-            breaker.record(at(1100), epoch, Ended::Ok, ms(100), 0),
-            Some(Change::Closed)
-        );
-        assert_eq!(
-            breaker.record(at(1101), late, Ended::Failed, ms(10), 0),
-            None
-        );
-        assert_eq!(
-            breaker.snapshot(at(1101)).calls,
-            0,
-            "nor does it count afterwards"
-        );
+        assert_eq!(refused(&mut breaker, at(1001)), ms(699), "the probe is still out");
+        assert_eq!(breaker.record(at(1100), epoch, Ended::Ok, ms(100), 0), Some(Change::Closed));
+        assert_eq!(breaker.record(at(1101), late, Ended::Failed, ms(10), 0), None);
+        assert_eq!(breaker.snapshot(at(1101)).calls, 0, "nor does it count afterwards");
     }
 }
 
@@ -109,19 +90,13 @@ fn a_full_partition_during_half_open_neither_trips_it_nor_eats_the_probe() {
         assert_eq!(breaker.snapshot(now).state, State::HalfOpen);
     }
     let epoch = probe(&mut breaker, at(3000));
-    assert_eq!(
-        breaker.record(at(3001), epoch, Ended::Ok, ms(1), 0),
-        Some(Change::Closed)
-    );
+    assert_eq!(breaker.record(at(3001), epoch, Ended::Ok, ms(1), 0), Some(Change::Closed));
 }
 
 #[test]
 fn refusals_cancels_and_throttling_leave_it_alone() {
     let neutral = [
-        CallError::Busy {
-            reason: BusyReason::SlotsFull,
-            retry_after: Some(ms(5)),
-        },
+        CallError::Busy { reason: BusyReason::SlotsFull, retry_after: Some(ms(5)) },
         CallError::CircuitOpen { retry_after: ms(5) },
         CallError::Throttled {
             by: ThrottledBy::Backend,
@@ -170,12 +145,7 @@ fn failures_panics_and_running_time_outs_count() {
         (failed(FailureReason::Connect), Ended::Failed),
         (failed(FailureReason::HttpStatus), Ended::Failed),
         (failed(FailureReason::Limit), Ended::TimedOut),
-        (
-            CallError::Panicked {
-                message: String::new(),
-            },
-            Ended::Failed,
-        ),
+        (CallError::Panicked { message: String::new() }, Ended::Failed),
         (timeout(TimeoutClock::Run), Ended::TimedOut),
         (timeout(TimeoutClock::Deadline), Ended::TimedOut),
     ] {
@@ -206,10 +176,7 @@ fn a_dead_backend_costs_one_probe_a_cool_down() {
             Admit::Pass(_) => panic!("passed at {millis} ms"),
         }
     }
-    let pauses: Vec<_> = probes
-        .windows(2)
-        .map(|pair| pair[1] - pair[0] - 700)
-        .collect();
+    let pauses: Vec<_> = probes.windows(2).map(|pair| pair[1] - pair[0] - 700).collect();
     assert_eq!(pauses[..6], [2_000, 4_000, 8_000, 16_000, 32_000, 60_000]);
     assert!(pauses[6..].iter().all(|pause| *pause == 60_000));
     assert_eq!(longest, ms(60_000));
@@ -223,22 +190,14 @@ fn a_good_probe_brings_the_first_cool_down_back() {
     breaker.record(at(1000), epoch, Ended::Failed, ms(1), 0);
     assert_eq!(refused(&mut breaker, at(1000)), ms(2000));
     let epoch = probe(&mut breaker, at(3000));
-    assert_eq!(
-        breaker.record(at(3000), epoch, Ended::Ok, ms(1), 0),
-        Some(Change::Closed)
-    );
+    assert_eq!(breaker.record(at(3000), epoch, Ended::Ok, ms(1), 0), Some(Change::Closed));
     open(&mut breaker, at(4000));
     assert_eq!(refused(&mut breaker, at(4000)), ms(1000));
 }
 
 #[test]
 fn slow_calls_open_it_though_none_fails() {
-    let slow = Policy {
-        failure_rate: 0.0,
-        slow_call: ms(100),
-        slow_call_rate: 0.5,
-        ..policy()
-    };
+    let slow = Policy { failure_rate: 0.0, slow_call: ms(100), slow_call_rate: 0.5, ..policy() };
     let mut breaker = breaker(slow);
     let mut end = |ran| {
         let epoch = pass(&mut breaker, at(0));
@@ -248,64 +207,34 @@ fn slow_calls_open_it_though_none_fails() {
     assert!(matches!(end(ms(25_000)), Some(Change::Opened { .. })));
     let epoch = probe(&mut breaker, at(1000));
     let change = breaker.record(at(1100), epoch, Ended::Ok, ms(100), 0);
-    assert!(
-        matches!(change, Some(Change::Opened { .. })),
-        "a slow probe is no recovery"
-    );
+    assert!(matches!(change, Some(Change::Opened { .. })), "a slow probe is no recovery");
 }
 
 #[test]
 fn time_alone_empties_a_window_of_time() {
     let span = ms(1000);
-    let mut breaker = breaker(Policy {
-        window: Window::Time(span),
-        ..policy()
-    });
+    let mut breaker = breaker(Policy { window: Window::Time(span), ..policy() });
     for call in 0..3 {
         let epoch = pass(&mut breaker, at(call));
-        assert_eq!(
-            breaker.record(at(call), epoch, Ended::Failed, ms(1), 0),
-            None
-        );
+        assert_eq!(breaker.record(at(call), epoch, Ended::Failed, ms(1), 0), None);
     }
-    assert_eq!(
-        breaker.snapshot(at(900)).failed,
-        3,
-        "within nine tenths they are in"
-    );
-    assert_eq!(
-        breaker.snapshot(at(1002)).failed,
-        0,
-        "after all of it they are not"
-    );
+    assert_eq!(breaker.snapshot(at(900)).failed, 3, "within nine tenths they are in");
+    assert_eq!(breaker.snapshot(at(1002)).failed, 0, "after all of it they are not");
 }
 
 #[test]
 fn the_widest_window_forgets_one_call_at_a_time() {
-    let widest = Policy {
-        window: Window::Count(1024),
-        minimum_calls: 1024,
-        failure_rate: 1.0,
-        ..policy()
-    };
+    let widest =
+        Policy { window: Window::Count(1024), minimum_calls: 1024, failure_rate: 1.0, ..policy() };
     let mut breaker = breaker(widest);
     let mut random = fastrand::Rng::with_seed(1403);
     let mut failed = Vec::new();
     for _ in 0..5000 {
         failed.push(random.bool());
-        let ended = if failed[failed.len() - 1] {
-            Ended::Failed
-        } else {
-            Ended::Ok
-        };
+        let ended = if failed[failed.len() - 1] { Ended::Failed } else { Ended::Ok };
         let epoch = pass(&mut breaker, at(0));
         breaker.record(at(0), epoch, ended, ms(1), 0);
-        let recent = failed
-            .iter()
-            .rev()
-            .take(1024)
-            .filter(|failed| **failed)
-            .count();
+        let recent = failed.iter().rev().take(1024).filter(|failed| **failed).count();
         assert_eq!(breaker.snapshot(at(0)).failed, recent as u64);
     }
 }
@@ -313,10 +242,7 @@ fn the_widest_window_forgets_one_call_at_a_time() {
 /// However far time jumps, a window forgets no more buckets than it has.
 #[test]
 fn the_end_of_time_is_one_step_away() {
-    let mut breaker = breaker(Policy {
-        window: Window::Time(ms(10)),
-        ..policy()
-    });
+    let mut breaker = breaker(Policy { window: Window::Time(ms(10)), ..policy() });
     for now in [at(0), Time::MAX, Time::MAX] {
         let epoch = pass(&mut breaker, now);
         breaker.record(now, epoch, Ended::Failed, ms(1), 0);
@@ -328,10 +254,7 @@ fn the_end_of_time_is_one_step_away() {
 #[test]
 fn a_time_a_little_older_does_no_harm() {
     let span = ms(1000);
-    let mut breaker = breaker(Policy {
-        window: Window::Time(span),
-        ..policy()
-    });
+    let mut breaker = breaker(Policy { window: Window::Time(span), ..policy() });
     for now in [5000, 4990, 5010, 4890] {
         let epoch = pass(&mut breaker, at(now));
         breaker.record(at(now), epoch, Ended::Failed, ms(1), 0);
@@ -339,10 +262,7 @@ fn a_time_a_little_older_does_no_harm() {
     assert_eq!(refused(&mut breaker, at(4880)), ms(1010));
     let epoch = probe(&mut breaker, at(5900));
     assert_eq!(refused(&mut breaker, at(5890)), ms(710));
-    assert_eq!(
-        breaker.record(at(5880), epoch, Ended::Ok, ms(1), 0),
-        Some(Change::Closed)
-    );
+    assert_eq!(breaker.record(at(5880), epoch, Ended::Ok, ms(1), 0), Some(Change::Closed));
 }
 
 #[test]
@@ -351,15 +271,8 @@ fn by_hand_it_stays_open_until_it_is_closed() {
     let early = pass(&mut breaker, at(0));
     breaker.open();
     assert_eq!(breaker.record(at(1), early, Ended::Ok, ms(1), 0), None);
-    assert_eq!(
-        refused(&mut breaker, at(86_400_000)),
-        policy().cool_down_max
-    );
+    assert_eq!(refused(&mut breaker, at(86_400_000)), policy().cool_down_max);
     breaker.close();
     pass(&mut breaker, at(86_400_000));
-    assert_eq!(
-        breaker.snapshot(at(86_400_000)).openings,
-        0,
-        "it has not opened by itself"
-    );
+    assert_eq!(breaker.snapshot(at(86_400_000)).openings, 0, "it has not opened by itself");
 }

@@ -49,13 +49,9 @@ impl Model {
 
     fn in_window(&self, now: Time) -> Vec<(Time, bool, bool)> {
         match (self.state, self.policy.window) {
-            (State::Closed, Window::Count(calls)) => self
-                .ended
-                .iter()
-                .rev()
-                .take(calls as usize)
-                .copied()
-                .collect(),
+            (State::Closed, Window::Count(calls)) => {
+                self.ended.iter().rev().take(calls as usize).copied().collect()
+            }
             (State::Closed, Window::Time(span)) => {
                 let recent =
                     |(at, ..): &&(Time, bool, bool)| tenth(*at, span) + 10 > tenth(now, span);
@@ -70,11 +66,7 @@ impl Model {
         let count = |f: fn(&(Time, bool, bool)) -> bool| {
             window.iter().filter(|call| f(call)).count() as u64
         };
-        (
-            window.len() as u64,
-            count(|call| call.1),
-            count(|call| call.2),
-        )
+        (window.len() as u64, count(|call| call.1), count(|call| call.2))
     }
 
     pub(crate) fn admit(&mut self, now: Time, limit: Duration) -> Expected {
@@ -109,11 +101,7 @@ impl Model {
         self.ended.push((now, how != Ended::Ok, slow));
         let (calls, failed, slow) = self.counts(now);
         let probes = u64::from(self.policy.probes);
-        let of = if self.state == State::HalfOpen {
-            probes
-        } else {
-            calls
-        };
+        let of = if self.state == State::HalfOpen { probes } else { calls };
         let reached = |count: u64, rate: f64| rate > 0.0 && count as f64 / of as f64 >= rate;
         let bad =
             reached(failed, self.policy.failure_rate) || reached(slow, self.policy.slow_call_rate);
@@ -125,24 +113,12 @@ impl Model {
     }
 
     pub(crate) fn opened(&mut self, now: Time, cool_down: Duration) {
-        let Policy {
-            cool_down: first,
-            cool_down_growth,
-            cool_down_max,
-            ..
-        } = self.policy;
-        let longest = first
-            .mul_f64(cool_down_growth.powi(self.bad_rounds as i32))
-            .min(cool_down_max);
+        let Policy { cool_down: first, cool_down_growth, cool_down_max, .. } = self.policy;
+        let longest =
+            first.mul_f64(cool_down_growth.powi(self.bad_rounds as i32)).min(cool_down_max);
         let shortest = longest.mul_f64(1.0 - self.policy.cool_down_jitter);
-        assert!(
-            cool_down <= longest,
-            "{cool_down:?} is longer than {longest:?}"
-        );
-        assert!(
-            cool_down + Duration::from_nanos(9) >= shortest,
-            "{cool_down:?} < {shortest:?}"
-        );
+        assert!(cool_down <= longest, "{cool_down:?} is longer than {longest:?}");
+        assert!(cool_down + Duration::from_nanos(9) >= shortest, "{cool_down:?} < {shortest:?}");
         self.bad_rounds += 1;
         self.openings += 1;
         self.until = now + cool_down;

@@ -76,10 +76,7 @@ impl World {
             }
         }
         let taken = self.recent(&self.started) + self.sleeping;
-        assert_eq!(
-            self.budget.balance(self.now),
-            self.allowed().saturating_sub(taken)
-        );
+        assert_eq!(self.budget.balance(self.now), self.allowed().saturating_sub(taken));
         assert_eq!(self.budget.sleeping(), self.sleeping);
         true
     }
@@ -96,11 +93,7 @@ fn every_short_history() {
         Step::Cancel,
     ];
     for (ratio, floor) in [(0.5, 0), (0.5, 1), (1.5, 0), (0.0, 2)] {
-        let world = World::new(Policy {
-            ratio,
-            floor,
-            window: ms(1000),
-        });
+        let world = World::new(Policy { ratio, floor, window: ms(1000) });
         let histories = explore(&world, &steps, 8, &|world, step| {
             let mut next = world.clone();
             next.step(step).then_some(next)
@@ -140,11 +133,7 @@ proptest! {
 /// a retry that sleeps longer than the window.
 #[test]
 fn a_mass_failure_schedules_no_more_than_the_budget_those_sleeping_included() {
-    let policy = Policy {
-        ratio: 0.1,
-        floor: 2,
-        window: ms(10_000),
-    };
+    let policy = Policy { ratio: 0.1, floor: 2, window: ms(10_000) };
     let mut budget = Budget::new(policy).expect("sensible");
     (0..1000).for_each(|_| budget.first_attempt(at(0)));
     let scheduled = (0..1000).filter(|_| budget.schedule(at(0))).count();
@@ -164,16 +153,8 @@ fn a_mass_failure_schedules_no_more_than_the_budget_those_sleeping_included() {
             started.push(now);
         }
         // 11,000 first attempts in the first window allow 1,100 retries, and the floor 20.
-        let recent = started
-            .iter()
-            .rev()
-            .take_while(|start| **start + 9000 > now)
-            .count();
-        assert!(
-            recent + wakes.len() <= 1120,
-            "{recent} + {} at {now} ms",
-            wakes.len()
-        );
+        let recent = started.iter().rev().take_while(|start| **start + 9000 > now).count();
+        assert!(recent + wakes.len() <= 1120, "{recent} + {} at {now} ms", wakes.len());
     }
     assert!(!started.is_empty());
 }
@@ -181,21 +162,11 @@ fn a_mass_failure_schedules_no_more_than_the_budget_those_sleeping_included() {
 /// A back-off ends at a cancel, and its room goes to somebody else.
 #[test]
 fn cancelled_retries_give_their_room_back() {
-    let policy = Policy {
-        ratio: 0.0,
-        floor: 1,
-        window: ms(3000),
-    };
+    let policy = Policy { ratio: 0.0, floor: 1, window: ms(3000) };
     let mut budget = Budget::new(policy).expect("sensible");
     for _ in 0..1000 {
-        assert_eq!(
-            [budget.schedule(at(0)), budget.schedule(at(0))],
-            [true, true]
-        );
-        assert_eq!(
-            [budget.schedule(at(0)), budget.schedule(at(0))],
-            [true, false]
-        );
+        assert_eq!([budget.schedule(at(0)), budget.schedule(at(0))], [true, true]);
+        assert_eq!([budget.schedule(at(0)), budget.schedule(at(0))], [true, false]);
         (0..3).for_each(|_| budget.cancel());
     }
     assert_eq!(budget.balance(at(0)), 3);
@@ -203,29 +174,18 @@ fn cancelled_retries_give_their_room_back() {
 
 #[test]
 fn a_retry_that_sleeps_past_the_window_keeps_its_room() {
-    let policy = Policy {
-        ratio: 0.0,
-        floor: 1,
-        window: ms(1000),
-    };
+    let policy = Policy { ratio: 0.0, floor: 1, window: ms(1000) };
     let mut budget = Budget::new(policy).expect("sensible");
     assert!(budget.schedule(at(0)));
     assert!(!budget.schedule(at(50_000)));
     budget.start(at(50_000));
-    assert!(
-        !budget.schedule(at(50_900)),
-        "and for a window after its start"
-    );
+    assert!(!budget.schedule(at(50_900)), "and for a window after its start");
     assert!(budget.schedule(at(51_000)));
 }
 
 #[test]
 fn a_share_of_a_window_is_exact() {
-    let policy = Policy {
-        ratio: 0.1,
-        floor: 0,
-        window: Duration::from_secs(10),
-    };
+    let policy = Policy { ratio: 0.1, floor: 0, window: Duration::from_secs(10) };
     let mut budget = Budget::new(policy).expect("sensible");
     for first in 1..=1000_u64 {
         budget.first_attempt(at(0));

@@ -30,10 +30,7 @@ fn the_wait_never_eats_what_the_run_needs() {
             match door.admit(now, Some(now + ms(left)), MAX_WAIT) {
                 Ok(wait) => {
                     assert!(wait + ms(min_run) <= ms(left) && wait <= MAX_WAIT);
-                    assert!(
-                        wait == MAX_WAIT || wait + ms(min_run) == ms(left),
-                        "and no shorter"
-                    );
+                    assert!(wait == MAX_WAIT || wait + ms(min_run) == ms(left), "and no shorter");
                 }
                 Err(TooShort) => assert!(left < min_run),
             }
@@ -43,11 +40,7 @@ fn the_wait_never_eats_what_the_run_needs() {
 
 #[test]
 fn a_deadline_that_has_passed_is_too_short_whatever_is_needed() {
-    for mut door in [
-        door(MinRun::default()),
-        door(MinRun::Auto),
-        learned(at(0), ms(100)),
-    ] {
+    for mut door in [door(MinRun::default()), door(MinRun::Auto), learned(at(0), ms(100))] {
         for _ in 0..100 {
             assert_eq!(door.admit(at(50), Some(at(50)), MAX_WAIT), Err(TooShort));
             assert_eq!(door.admit(at(50), Some(at(49)), MAX_WAIT), Err(TooShort));
@@ -61,21 +54,13 @@ fn a_deadline_that_has_passed_is_too_short_whatever_is_needed() {
 #[test]
 fn one_in_twenty_goes_on_all_the_same_and_does_not_wait() {
     let mut door = learned(at(0), ms(1000));
-    let answers: Vec<_> = (0..60)
-        .map(|_| door.admit(at(1), Some(at(900)), MAX_WAIT))
-        .collect();
+    let answers: Vec<_> = (0..60).map(|_| door.admit(at(1), Some(at(900)), MAX_WAIT)).collect();
     for (index, answer) in answers.iter().enumerate() {
-        let expected = if index % 20 == 19 {
-            Ok(Duration::ZERO)
-        } else {
-            Err(TooShort)
-        };
+        let expected = if index % 20 == 19 { Ok(Duration::ZERO) } else { Err(TooShort) };
         assert_eq!(*answer, expected, "call {index}");
     }
     let mut door = self::door(MinRun::Fixed(ms(1000)));
-    let fixed = (0..60)
-        .filter(|_| door.admit(at(1), Some(at(900)), MAX_WAIT).is_ok())
-        .count();
+    let fixed = (0..60).filter(|_| door.admit(at(1), Some(at(900)), MAX_WAIT).is_ok()).count();
     assert_eq!(fixed, 0, "a fixed one is meant as it is written");
 }
 
@@ -88,11 +73,7 @@ fn few_runs_say_nothing_and_old_ones_are_forgotten() {
     }
     assert_eq!(door.min_run(at(8)), ms(100));
     assert_eq!(door.min_run(at(300_000)), ms(100));
-    assert_eq!(
-        door.min_run(at(300_001)),
-        Duration::ZERO,
-        "seven are left of them"
-    );
+    assert_eq!(door.min_run(at(300_001)), Duration::ZERO, "seven are left of them");
 }
 
 /// Every caller has a second. The backend slows down from 0.3 s to 2 s for a minute, so that no

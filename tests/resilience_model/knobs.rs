@@ -17,15 +17,9 @@ const NANO: Duration = Duration::from_nanos(1);
 fn refused<T: std::fmt::Debug>(result: Result<T, PolicyError>, key: &str, value: &str) {
     let error = result.expect_err(key);
     assert_eq!((error.key, error.value.as_str()), (key, value), "{error}");
-    assert!(
-        error.rule.starts_with("must be ") && error.fix.len() > 10,
-        "{error}"
-    );
+    assert!(error.rule.starts_with("must be ") && error.fix.len() > 10, "{error}");
     let text = error.to_string();
-    assert_eq!(
-        text,
-        format!("{key} = {value}: {}; {}", error.rule, error.fix)
-    );
+    assert_eq!(text, format!("{key} = {value}: {}; {}", error.rule, error.fix));
 }
 
 fn breaker(change: impl FnOnce(&mut breaker::Policy)) -> Result<Breaker, PolicyError> {
@@ -37,63 +31,21 @@ fn breaker(change: impl FnOnce(&mut breaker::Policy)) -> Result<Breaker, PolicyE
 
 #[test]
 fn breaker_knobs_out_of_range_are_refused() {
-    for (value, text) in [
-        (-0.1, "-0.1"),
-        (1.1, "1.1"),
-        (f64::NAN, "NaN"),
-        (f64::INFINITY, "inf"),
-    ] {
+    for (value, text) in [(-0.1, "-0.1"), (1.1, "1.1"), (f64::NAN, "NaN"), (f64::INFINITY, "inf")] {
         refused(breaker(|s| s.failure_rate = value), "failure_rate", text);
-        refused(
-            breaker(|s| s.slow_call_rate = value),
-            "slow_call_rate",
-            text,
-        );
-        refused(
-            breaker(|s| s.cool_down_jitter = value),
-            "cool_down_jitter",
-            text,
-        );
+        refused(breaker(|s| s.slow_call_rate = value), "slow_call_rate", text);
+        refused(breaker(|s| s.cool_down_jitter = value), "cool_down_jitter", text);
     }
     refused(breaker(|s| s.window = Window::Count(0)), "window", "0");
-    refused(
-        breaker(|s| s.window = Window::Count(1025)),
-        "window",
-        "1025",
-    );
+    refused(breaker(|s| s.window = Window::Count(1025)), "window", "1025");
     refused(breaker(|s| s.window = Window::Time(ms(9))), "window", "9ms");
-    refused(
-        breaker(|s| s.window = Window::Time(DAY + NANO)),
-        "window",
-        "86400.000000001s",
-    );
+    refused(breaker(|s| s.window = Window::Time(DAY + NANO)), "window", "86400.000000001s");
     refused(breaker(|s| s.minimum_calls = 51), "minimum_calls", "51");
-    refused(
-        breaker(|s| s.slow_call = DAY + NANO),
-        "slow_call",
-        "86400.000000001s",
-    );
-    refused(
-        breaker(|s| s.cool_down = ms(60_001)),
-        "cool_down",
-        "60.001s",
-    );
-    refused(
-        breaker(|s| s.cool_down_max = DAY + NANO),
-        "cool_down_max",
-        "86400.000000001s",
-    );
-    for (value, text) in [
-        (0.99, "0.99"),
-        (0.0, "0"),
-        (10.1, "10.1"),
-        (f64::NAN, "NaN"),
-    ] {
-        refused(
-            breaker(|s| s.cool_down_growth = value),
-            "cool_down_growth",
-            text,
-        );
+    refused(breaker(|s| s.slow_call = DAY + NANO), "slow_call", "86400.000000001s");
+    refused(breaker(|s| s.cool_down = ms(60_001)), "cool_down", "60.001s");
+    refused(breaker(|s| s.cool_down_max = DAY + NANO), "cool_down_max", "86400.000000001s");
+    for (value, text) in [(0.99, "0.99"), (0.0, "0"), (10.1, "10.1"), (f64::NAN, "NaN")] {
+        refused(breaker(|s| s.cool_down_growth = value), "cool_down_growth", text);
     }
     refused(breaker(|s| s.probes = 0), "probes", "0");
     refused(breaker(|s| s.probes = 1001), "probes", "1001");
@@ -118,9 +70,7 @@ fn breaker_knobs_at_their_most_are_taken() {
 /// Lets `calls` failing calls through at once; how many failed before it opened.
 fn failures_until_open(mut breaker: Breaker, calls: usize) -> Option<usize> {
     (1..=calls).find(|_| {
-        let Admit::Pass(epoch) = breaker.admit(at(0), ms(1)) else {
-            panic!("it is closed")
-        };
+        let Admit::Pass(epoch) = breaker.admit(at(0), ms(1)) else { panic!("it is closed") };
         let change = breaker.record(at(0), epoch, Ended::Failed, DAY, 0);
         matches!(change, Some(Change::Opened { .. }))
     })
@@ -135,24 +85,14 @@ fn breaker_knobs_at_zero_mean_what_they_say() {
     assert_eq!(opens(|s| s.minimum_calls = 0), Some(1));
     assert_eq!(opens(|s| s.minimum_calls = 1), Some(1));
     assert_eq!(opens(|s| s.failure_rate = 0.0), None);
-    assert_eq!(
-        opens(|s| (s.failure_rate, s.slow_call) = (0.0, ms(1))),
-        Some(10)
-    );
+    assert_eq!(opens(|s| (s.failure_rate, s.slow_call) = (0.0, ms(1))), Some(10));
     let rateless = |s: &mut breaker::Policy| {
         (s.failure_rate, s.slow_call, s.slow_call_rate) = (0.0, ms(1), 0.0);
     };
     assert_eq!(opens(rateless), None);
     assert_eq!(opens(|s| s.failure_rate = 1.0), Some(10));
-    assert_eq!(
-        opens(|s| s.failure_rate = 1e-9),
-        Some(10),
-        "little is not nothing"
-    );
-    assert_eq!(
-        opens(|s| (s.window, s.minimum_calls) = (Window::Count(1), 1)),
-        Some(1)
-    );
+    assert_eq!(opens(|s| s.failure_rate = 1e-9), Some(10), "little is not nothing");
+    assert_eq!(opens(|s| (s.window, s.minimum_calls) = (Window::Count(1), 1)), Some(1));
     let widest = |s: &mut breaker::Policy| {
         (s.window, s.minimum_calls) = (Window::Count(1024), 150);
     };
@@ -167,9 +107,7 @@ fn no_cool_down_probes_at_once() {
     for breaker in [breaker(none), breaker(all_jitter)] {
         let mut breaker = breaker.expect("sensible");
         for _ in 0..10 {
-            let Admit::Pass(epoch) = breaker.admit(at(0), ms(1)) else {
-                panic!("it is closed")
-            };
+            let Admit::Pass(epoch) = breaker.admit(at(0), ms(1)) else { panic!("it is closed") };
             breaker.record(at(0), epoch, Ended::Failed, ms(1), u64::MAX);
         }
         assert!(matches!(breaker.admit(at(1), ms(1)), Admit::Probe(_)));
@@ -197,11 +135,7 @@ fn budget_knobs_out_of_range_are_refused() {
 fn budget_knobs_at_their_ends_mean_what_they_say() {
     let balance = |ratio, floor, seconds| {
         let window = Duration::from_secs(seconds);
-        let policy = budget::Policy {
-            ratio,
-            floor,
-            window,
-        };
+        let policy = budget::Policy { ratio, floor, window };
         let mut budget = Budget::new(policy).expect("sensible");
         budget.first_attempt(at(0));
         budget.balance(at(0))
@@ -224,11 +158,7 @@ fn retry_knobs_out_of_range_are_refused() {
     refused(retry(|s| s.attempts = 0), "attempts", "0");
     refused(retry(|s| s.attempts = 101), "attempts", "101");
     refused(retry(|s| s.backoff = ms(10_001)), "backoff", "10.001s");
-    refused(
-        retry(|s| s.backoff_max = Duration::from_secs(3601)),
-        "backoff_max",
-        "3601s",
-    );
+    refused(retry(|s| s.backoff_max = Duration::from_secs(3601)), "backoff_max", "3601s");
     retry(|s| s.attempts = 100).expect("attempts");
     retry(|s| (s.backoff, s.backoff_max) = (ms(0), ms(0))).expect("no back-off");
     retry(|s| (s.backoff, s.backoff_max) = (ms(3_600_000), ms(3_600_000))).expect("an hour");
@@ -245,13 +175,9 @@ fn a_useful_run_is_within_the_run_limit() {
 
 #[test]
 fn rates_are_read_or_refused() {
-    for (text, millis) in [
-        ("20/s", 50),
-        (" 60 / min ", 1000),
-        ("5/h", 720_000),
-        ("1/d", 86_400_000),
-        ("1000/s", 1),
-    ] {
+    for (text, millis) in
+        [("20/s", 50), (" 60 / min ", 1000), ("5/h", 720_000), ("1/d", 86_400_000), ("1000/s", 1)]
+    {
         assert_eq!(text.parse::<Rate>().expect(text).interval(), ms(millis));
     }
     for (text, fix) in [
@@ -273,10 +199,7 @@ fn rates_are_read_or_refused() {
     }
     refused("0/s".parse::<Rate>(), "rate", "0/s");
     refused("1000001/s".parse::<Rate>(), "rate", "1000001/s");
-    assert_eq!(
-        "1000000/s".parse::<Rate>().expect("most").interval(),
-        Duration::from_micros(1)
-    );
+    assert_eq!("1000000/s".parse::<Rate>().expect("most").interval(), Duration::from_micros(1));
 
     let rate = Rate::new(u32::MAX, Per::Day).expect("not more than a million a second");
     refused(RateLimit::new(rate, 0), "burst", "0");

@@ -35,10 +35,7 @@ fn tenth(time: Time, span: Duration) -> u128 {
 
 /// 256 histories, or as many as `PROPTEST_CASES` says.
 fn random_histories() -> ProptestConfig {
-    ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
 }
 
 /// Runs `visit` on every sequence of at most `depth` steps from `world`: `visit` makes a step in a
@@ -53,25 +50,16 @@ fn explore<W, S: Copy>(
         return 1;
     }
     let next = steps.iter().filter_map(|step| visit(world, *step));
-    next.map(|world| explore(&world, steps, depth - 1, visit))
-        .sum()
+    next.map(|world| explore(&world, steps, depth - 1, visit)).sum()
 }
 
 /// What has nothing to drop owns no heap, so its memory is what its size says, for ever.
 #[test]
 fn machines_own_no_heap_and_are_small() {
     fn check<T>(size_max: usize) {
-        assert!(
-            !std::mem::needs_drop::<T>(),
-            "{}",
-            std::any::type_name::<T>()
-        );
+        assert!(!std::mem::needs_drop::<T>(), "{}", std::any::type_name::<T>());
         let size = size_of::<T>();
-        assert!(
-            size <= size_max,
-            "{}: {size} bytes",
-            std::any::type_name::<T>()
-        );
+        assert!(size <= size_max, "{}: {size} bytes", std::any::type_name::<T>());
     }
     check::<Breaker>(600);
     check::<Budget>(400);

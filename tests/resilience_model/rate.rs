@@ -66,11 +66,7 @@ impl World {
         let earliest = self.earliest();
         match self.limit.admit(at(self.now)) {
             Ok(cell) => {
-                assert!(
-                    self.now >= earliest,
-                    "let through at {}, not {earliest}",
-                    self.now
-                );
+                assert!(self.now >= earliest, "let through at {}, not {earliest}", self.now);
                 self.kept.push((self.now, cell));
             }
             Err(after) if self.strict => assert!(at(self.now) + after.get() >= at(earliest)),
@@ -143,13 +139,8 @@ fn calls_of_one_burst_given_back_count_in_full() {
         cells
     };
     for _ in 0..1000 {
-        burst(&mut limit)
-            .into_iter()
-            .for_each(|cell| limit.give_back(cell));
-        burst(&mut limit)
-            .into_iter()
-            .rev()
-            .for_each(|cell| limit.give_back(cell));
+        burst(&mut limit).into_iter().for_each(|cell| limit.give_back(cell));
+        burst(&mut limit).into_iter().rev().for_each(|cell| limit.give_back(cell));
     }
     burst(&mut limit);
 }
@@ -160,10 +151,7 @@ fn a_call_given_back_when_its_interval_is_over_counts_no_more() {
     let lapsed = limit.admit(at(0)).expect("first");
     limit.admit(at(60)).expect("second");
     limit.give_back(lapsed);
-    assert_eq!(
-        limit.admit(at(60)).expect_err("a third at once").get(),
-        ms(50)
-    );
+    assert_eq!(limit.admit(at(60)).expect_err("a third at once").get(), ms(50));
 }
 
 /// A vendor that answers 429 above two in flight, calls of 100 ms, callers every millisecond: with
@@ -174,11 +162,7 @@ fn a_vendor_sees_at_most_the_stated_rate() {
     let mut starts: Vec<u64> = Vec::new();
     for now in 0..60_000 {
         if limit.admit(at(now)).is_ok() {
-            let in_flight = starts
-                .iter()
-                .rev()
-                .take_while(|start| **start + 100 > now)
-                .count();
+            let in_flight = starts.iter().rev().take_while(|start| **start + 100 > now).count();
             assert!(in_flight < 2, "{in_flight} in flight at {now} ms");
             starts.push(now);
         }
@@ -204,10 +188,7 @@ fn rates_that_do_not_divide_a_second_are_never_exceeded() {
             now = now + limit.admit(now).expect_err("the next is not").get();
         }
         let spent = now.as_nanos();
-        assert!(
-            spent >= span_ns && spent < span_ns + 1000,
-            "{text}: {calls} in {spent} ns"
-        );
+        assert!(spent >= span_ns && spent < span_ns + 1000, "{text}: {calls} in {spent} ns");
     }
 }
 

@@ -31,24 +31,12 @@ const DEFAULT: u64 = 400;
 
 impl World {
     fn new() -> World {
-        let policy = Policy {
-            throttle_max: ms(CAP),
-            throttle_default: ms(DEFAULT),
-        };
-        World {
-            now: 0,
-            throttle: Throttle::new(policy),
-            pauses: Vec::new(),
-        }
+        let policy = Policy { throttle_max: ms(CAP), throttle_default: ms(DEFAULT) };
+        World { now: 0, throttle: Throttle::new(policy), pauses: Vec::new() }
     }
 
     fn left(&self) -> Option<Duration> {
-        let end = self
-            .pauses
-            .iter()
-            .copied()
-            .filter(|end| *end > self.now)
-            .max()?;
+        let end = self.pauses.iter().copied().filter(|end| *end > self.now).max()?;
         Some(ms(end - self.now))
     }
 
@@ -56,8 +44,7 @@ impl World {
         match step {
             Step::Advance(millis) => self.now += millis,
             Step::Shut(asked) => {
-                self.pauses
-                    .push(self.now + asked.unwrap_or(DEFAULT).min(CAP));
+                self.pauses.push(self.now + asked.unwrap_or(DEFAULT).min(CAP));
                 let hint = self.throttle.shut(at(self.now), asked.map(ms)).get();
                 assert_eq!(hint, self.left().unwrap_or(ms(1)));
             }
@@ -129,10 +116,7 @@ fn a_vendor_cannot_shut_the_door_for_a_day() {
     assert_eq!(throttle.shut(at(0), Some(day)).get(), ms(60_000));
     assert!(throttle.admit(at(59_999)).is_err());
     assert!(throttle.admit(at(60_000)).is_ok());
-    assert_eq!(
-        throttle.quota(at(60_000), 0, day).map(RetryAfter::get),
-        Some(ms(60_000))
-    );
+    assert_eq!(throttle.quota(at(60_000), 0, day).map(RetryAfter::get), Some(ms(60_000)));
 }
 
 #[test]
@@ -141,9 +125,7 @@ fn ten_answers_429_shut_the_door_and_leave_the_breaker_alone() {
     let mut breaker = Breaker::new(breaker::Policy::default()).expect("sensible");
     let calls: Vec<_> = (0..10).map(|_| breaker.admit(at(0), ms(30_000))).collect();
     for call in calls {
-        let Admit::Pass(epoch) = call else {
-            panic!("expected to pass, got {call:?}")
-        };
+        let Admit::Pass(epoch) = call else { panic!("expected to pass, got {call:?}") };
         breaker.give_back(epoch);
         throttle.shut(at(5), Some(ms(2000)));
     }
@@ -155,30 +137,18 @@ fn ten_answers_429_shut_the_door_and_leave_the_breaker_alone() {
 
 #[test]
 fn never_means_never_and_always_always() {
-    let never = Policy {
-        throttle_max: Duration::ZERO,
-        ..Policy::default()
-    };
+    let never = Policy { throttle_max: Duration::ZERO, ..Policy::default() };
     let mut throttle = Throttle::new(never);
     throttle.shut(at(0), Some(ms(60_000)));
     throttle.shut(at(0), None);
     assert!(throttle.admit(at(0)).is_ok());
 
-    let always = Policy {
-        throttle_max: Duration::MAX,
-        throttle_default: Duration::ZERO,
-    };
+    let always = Policy { throttle_max: Duration::MAX, throttle_default: Duration::ZERO };
     let mut throttle = Throttle::new(always);
     throttle.shut(at(0), None);
-    assert!(
-        throttle.admit(at(0)).is_ok(),
-        "no pause unless the backend says how long"
-    );
+    assert!(throttle.admit(at(0)).is_ok(), "no pause unless the backend says how long");
     throttle.shut(at(0), Some(Duration::from_secs(86_400)));
-    assert_eq!(
-        throttle.admit(at(0)).expect_err("shut").get(),
-        Duration::from_secs(86_400)
-    );
+    assert_eq!(throttle.admit(at(0)).expect_err("shut").get(), Duration::from_secs(86_400));
     throttle.shut(at(0), Some(Duration::MAX));
     assert!(throttle.admit(Time::from_nanos(u64::MAX - 1)).is_err());
 }

@@ -47,14 +47,8 @@ impl Watch {
 fn mine(blocks: bool) -> (Mine, Watch) {
     let (dropped, dropped_on) = bounded(1);
     let (release, released) = bounded(0);
-    let mine = Mine {
-        dropped_on: dropped,
-        blocks: blocks.then_some(released),
-    };
-    let watch = Watch {
-        dropped_on,
-        _release: release,
-    };
+    let mine = Mine { dropped_on: dropped, blocks: blocks.then_some(released) };
+    let watch = Watch { dropped_on, _release: release };
     (mine, watch)
 }
 

@@ -41,11 +41,7 @@ fn assert_refused(spec: PartitionSpec, key: &str, value: &str) {
     assert_eq!((error.error.key, &*error.error.value), (key, value));
     assert!(!error.error.rule.is_empty() && !error.error.fix.is_empty());
     let said = error.to_string();
-    for part in [
-        &format!("{key} = {value}: "),
-        error.error.rule,
-        error.error.fix,
-    ] {
+    for part in [&format!("{key} = {value}: "), error.error.rule, error.error.fix] {
         assert!(said.contains(part), "{said}");
     }
     assert!(said.starts_with(&format!("partition.{}.", error.partition)));
@@ -187,16 +183,8 @@ fn tenant_max() {
     let _first = search.submit_with(greedy(), body);
     held.wait_begun();
     let second = search.submit_with(greedy(), nothing);
-    assert_eq!(
-        search.snapshot().gauges.waiting,
-        1,
-        "although a slot is free"
-    );
-    assert!(
-        search
-            .call_with(Terms::new().tenant("modest"), nothing)
-            .is_ok()
-    );
+    assert_eq!(search.snapshot().gauges.waiting, 1, "although a slot is free");
+    assert!(search.call_with(Terms::new().tenant("modest"), nothing).is_ok());
     held.release();
     assert!(second.wait().is_ok());
 }
@@ -214,22 +202,13 @@ fn tenant_queue() {
 
 #[test]
 fn tenant_slots() {
-    let two = |gold| {
-        spec()
-            .slots(2)
-            .dispatch(Dispatch::Strict)
-            .tenant_slots("gold", gold)
-    };
+    let two = |gold| spec().slots(2).dispatch(Dispatch::Strict).tenant_slots("gold", gold);
     assert_refused(two(3), "tenant_slots", "3");
     let (_runtime, search, _hand) = one_on_manual_clock(two(1));
     assert_eq!(room(&search).0, 1, "the other one is gold's");
     until("the slots are free", || search.snapshot().gauges.free == 2);
     let _held = occupy(&search);
-    assert!(
-        search
-            .call_with(Terms::new().tenant("gold"), nothing)
-            .is_ok()
-    );
+    assert!(search.call_with(Terms::new().tenant("gold"), nothing).is_ok());
     let (_runtime, search, _hand) = one_on_manual_clock(two(2));
     assert_eq!(room(&search).0, 0, "none is left for others");
     let (_runtime, search, _hand) = one_on_manual_clock(two(0));
@@ -248,9 +227,6 @@ fn names() {
     }
     let twice = Runtime::builder().partition(spec()).partition(spec());
     let error = twice.build().unwrap_err();
-    assert_eq!(
-        (error.error.key, &*error.error.value),
-        ("name", "\"search\"")
-    );
+    assert_eq!((error.error.key, &*error.error.value), ("name", "\"search\""));
     assert_eq!(Runtime::builder().build().unwrap().partitions().count(), 0);
 }

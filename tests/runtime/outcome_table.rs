@@ -67,10 +67,7 @@ fn the_body_or_the_backend_said_no() {
 #[test]
 fn the_work_could_not_be_begun() {
     let (_runtime, search) = one(narrow());
-    for (reason, name) in [
-        (FailureReason::Connect, "connect"),
-        (FailureReason::Spawn, "spawn"),
-    ] {
+    for (reason, name) in [(FailureReason::Connect, "connect"), (FailureReason::Spawn, "spawn")] {
         let failure = Failure::new(reason, "refused").executed(Executed::No);
         let outcome = search.call::<(), _>(|_| Err(failure));
         assert_row(&outcome, "failed", name, Executed::No, None);
@@ -254,10 +251,7 @@ fn deadline_gone_while_running() {
     hand.advance(79 * MS);
     assert!(!ticket.is_finished());
     hand.advance(MS);
-    assert!(
-        ticket.is_finished(),
-        "exactly on time, whatever the body does"
-    );
+    assert!(ticket.is_finished(), "exactly on time, whatever the body does");
     let outcome = ticket.wait();
     assert_row(&outcome, "timeout", "deadline", Executed::Unknown, None);
     assert_eq!(outcome.timing.ran, 80 * MS);

@@ -86,10 +86,7 @@ fn a_spare_brings_exactly_one_slot_back() {
     let g = search.snapshot().gauges;
     assert_eq!((g.overdue, g.replaced, g.free), (2, 1, 1), "{g:?}");
     let in_the_spare = occupy(&search);
-    assert!(
-        !search.submit(nothing).is_finished(),
-        "and no more than one"
-    );
+    assert!(!search.submit(nothing).is_finished(), "and no more than one");
 
     first.release();
     until("a thread retires", || search.snapshot().gauges.overdue == 1);
@@ -97,9 +94,7 @@ fn a_spare_brings_exactly_one_slot_back() {
     let seen = (g.running, g.free, g.replaced);
     assert_eq!(seen, (1, 1, 1), "its slot makes up for the other: {g:?}");
     second.release();
-    until("the other slot is free", || {
-        search.snapshot().gauges.overdue == 0
-    });
+    until("the other slot is free", || search.snapshot().gauges.overdue == 0);
     assert_eq!(search.snapshot().gauges.free, 1);
     in_the_spare.release();
     assert_whole(&search);

@@ -17,9 +17,7 @@ fn spec(name: &str, slots: u32) -> PartitionSpec {
 }
 
 fn two() -> (Runtime, Partition, Partition) {
-    let builder = Runtime::builder()
-        .partition(spec("a", 1))
-        .partition(spec("b", 1));
+    let builder = Runtime::builder().partition(spec("a", 1)).partition(spec("b", 1));
     let runtime = builder.build().unwrap();
     let (a, b) = (runtime.partition("a"), runtime.partition("b"));
     let (a, b) = (a.unwrap().clone(), b.unwrap().clone());
@@ -31,10 +29,7 @@ fn nothing(_: &Run) -> Result<(), Failure> {
 }
 
 fn is_reentrant<T>(outcome: &Outcome<T>) -> bool {
-    let reentrant = CallError::Busy {
-        reason: BusyReason::Reentrant,
-        retry_after: None,
-    };
+    let reentrant = CallError::Busy { reason: BusyReason::Reentrant, retry_after: None };
     let said = outcome.result.as_ref().err().map(|e| format!("{e:?}"));
     said == Some(format!("{reentrant:?}"))
 }
@@ -156,14 +151,9 @@ fn a_permit_dropped_at_the_end_of_its_thread() {
 #[test]
 fn calls_that_wait_for_each_others_partitions_end() {
     let quick = |name| PartitionSpec::new(name).slots(1).max_wait(20 * MS);
-    let builder = Runtime::builder()
-        .partition(quick("a"))
-        .partition(quick("b"));
+    let builder = Runtime::builder().partition(quick("a")).partition(quick("b"));
     let runtime = builder.build().unwrap();
-    let (a, b) = (
-        runtime.partition("a").unwrap().clone(),
-        runtime.partition("b").unwrap().clone(),
-    );
+    let (a, b) = (runtime.partition("a").unwrap().clone(), runtime.partition("b").unwrap().clone());
     ends("two calls that want each other's slots", move || {
         let both = std::sync::Arc::new(std::sync::Barrier::new(2));
         let cross = |from: &Partition, to: &Partition| {
@@ -180,10 +170,7 @@ fn calls_that_wait_for_each_others_partitions_end() {
             let inner = outcome.ok().unwrap();
             assert!(matches!(
                 inner.result,
-                Err(CallError::Busy {
-                    reason: BusyReason::SlotsFull,
-                    ..
-                })
+                Err(CallError::Busy { reason: BusyReason::SlotsFull, .. })
             ));
         }
     });

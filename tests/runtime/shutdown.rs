@@ -37,9 +37,7 @@ fn threads_of(partition: &str) -> usize {
 fn no_thread_is_left() {
     let (runtime, search) = one(spec("gone"));
     assert!(search.call(nothing).is_ok());
-    until("two workers, timekeeper and ender have their names", || {
-        threads_of("gone") == 4
-    });
+    until("two workers, timekeeper and ender have their names", || threads_of("gone") == 4);
     assert!(runtime.shutdown(MS).is_clean());
     until("all threads end", || threads_of("gone") == 0);
     assert!(runtime.shutdown(MS).is_clean(), "there is nothing to do");

@@ -93,9 +93,7 @@ fn a_subscriber_that_panics_costs_its_call() {
     let (_runtime, search) = one(PartitionSpec::new("search").slots(1));
     let _sees = spied(|| {
         for _ in 0..10 {
-            let outcome = info_span!("bad")
-                .in_scope(|| search.submit(|_| Ok(())))
-                .wait();
+            let outcome = info_span!("bad").in_scope(|| search.submit(|_| Ok(()))).wait();
             assert_eq!(outcome.status(), Status::Panicked);
         }
     });
@@ -117,8 +115,5 @@ fn the_timekeeper_closes_no_span() {
     drop(held);
     let closed: Vec<_> = sees.iter().filter(|seen| seen.0 == "close").collect();
     assert_eq!(closed.len(), 2);
-    assert!(
-        closed.iter().all(|seen| seen.2 != "search-time"),
-        "{closed:?}"
-    );
+    assert!(closed.iter().all(|seen| seen.2 != "search-time"), "{closed:?}");
 }

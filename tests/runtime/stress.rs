@@ -27,12 +27,7 @@ fn runtime() -> Runtime {
     let builder = Runtime::builder()
         .partition(spec("plain", 3))
         .partition(spec("spares", 2).replace_overdue(2))
-        .partition(
-            spec("one", 1)
-                .replace_overdue(1)
-                .tenant_queue(2)
-                .max_wait(Duration::ZERO),
-        );
+        .partition(spec("one", 1).replace_overdue(1).tenant_queue(2).max_wait(Duration::ZERO));
     builder.build().unwrap()
 }
 
@@ -159,11 +154,7 @@ fn everything_at_once() {
     });
     let least = offered.load(Ordering::Relaxed);
     let snapshot = runtime.snapshot();
-    let seen: u64 = snapshot
-        .partitions
-        .iter()
-        .map(|partition| partition.offered)
-        .sum();
+    let seen: u64 = snapshot.partitions.iter().map(|partition| partition.offered).sum();
     assert!(seen >= least, "{seen} of at least {least}");
     for partition in runtime.partitions() {
         assert_whole(partition);
@@ -173,17 +164,8 @@ fn everything_at_once() {
         ("ok", counts.iter().map(|c| c.ok).sum::<u64>()),
         ("failed", counts.iter().map(|c| c.failed).sum()),
         ("panicked", counts.iter().map(|c| c.panicked).sum()),
-        (
-            "busy",
-            counts.iter().map(watertight::telemetry::Counts::busy).sum(),
-        ),
-        (
-            "timed out",
-            counts
-                .iter()
-                .map(watertight::telemetry::Counts::timeout)
-                .sum(),
-        ),
+        ("busy", counts.iter().map(watertight::telemetry::Counts::busy).sum()),
+        ("timed out", counts.iter().map(watertight::telemetry::Counts::timeout).sum()),
         ("cancelled", counts.iter().map(|c| c.cancelled).sum()),
     ] {
         assert!(count > 0, "none {what}: the test tries too little");

@@ -40,10 +40,7 @@ pub(crate) struct Held {
 }
 
 /// A body that ends when it is released, or when its hold is dropped.
-pub(crate) fn held() -> (
-    Held,
-    impl FnOnce(&Run) -> Result<(), Failure> + Send + 'static,
-) {
+pub(crate) fn held() -> (Held, impl FnOnce(&Run) -> Result<(), Failure> + Send + 'static) {
     let (begins, begun) = bounded(1);
     let (release, released) = bounded::<()>(1);
     let body = move |_: &Run| {
@@ -96,9 +93,7 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 pub(crate) fn ends<R: Send + 'static>(what: &str, f: impl FnOnce() -> R + Send + 'static) -> R {
     let (done, ended) = bounded(1);
     thread::spawn(move || done.send(f()));
-    ended
-        .recv_timeout(HANG)
-        .unwrap_or_else(|_| panic!("hangs or panics: {what}"))
+    ended.recv_timeout(HANG).unwrap_or_else(|_| panic!("hangs or panics: {what}"))
 }
 
 /// The two identities that hold at any instant.

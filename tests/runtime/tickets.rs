@@ -114,9 +114,8 @@ fn a_detached_call_still_has_its_limits() {
 fn what_the_body_is_told() {
     let (_runtime, search) = one(spec());
     let terms = Terms::new().attempt(3).idempotency_key("order-7");
-    let told = search.call_with(terms, |run| {
-        Ok((run.attempt(), run.idempotency_key().map(str::to_owned)))
-    });
+    let told = search
+        .call_with(terms, |run| Ok((run.attempt(), run.idempotency_key().map(str::to_owned))));
     assert_eq!(told.ok(), Some((3, Some("order-7".to_owned()))));
     let told = search.call(|run| Ok((run.attempt(), run.idempotency_key().map(str::to_owned))));
     assert_eq!(told.ok(), Some((1, None)));

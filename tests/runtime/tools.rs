@@ -33,9 +33,7 @@ fn tool(
 
 /// Decodes to the name of the thread that does it.
 fn where_decoded(_: &Args) -> Result<Operation, Failure> {
-    Ok(Box::new(|_: &Run| {
-        Ok(Response::new(|| Ok(json!(thread::current().name()))))
-    }))
+    Ok(Box::new(|_: &Run| Ok(Response::new(|| Ok(json!(thread::current().name()))))))
 }
 
 fn runtime(tools: impl IntoIterator<Item = (&'static str, Arc<dyn Tool>)>) -> (Runtime, Partition) {
@@ -68,10 +66,7 @@ fn unknown_tools_and_bad_arguments_take_no_slot() {
     });
     let (runtime, search) = runtime([("search_docs", picky)]);
     let outcome = runtime.call(ToolCall::new("serch_docs"));
-    assert_eq!(
-        (&*outcome.partition, outcome.tool.as_deref()),
-        ("", Some("serch_docs"))
-    );
+    assert_eq!((&*outcome.partition, outcome.tool.as_deref()), ("", Some("serch_docs")));
     let unknown = failure(outcome);
     assert_eq!(unknown.reason, FailureReason::UnknownTool);
     assert_eq!(unknown.executed, Executed::No);
@@ -83,11 +78,7 @@ fn unknown_tools_and_bad_arguments_take_no_slot() {
     assert_eq!(invalid.reason, FailureReason::InvalidCall);
     assert_eq!(invalid.executed, Executed::No);
     assert_eq!(search.snapshot().offered, 0);
-    assert!(
-        runtime
-            .call(ToolCall::new("search_docs").arg("q", "x"))
-            .is_ok()
-    );
+    assert!(runtime.call(ToolCall::new("search_docs").arg("q", "x")).is_ok());
 }
 
 #[test]
@@ -104,15 +95,11 @@ fn decoding_is_on_the_callers_thread_and_holds_no_slot() {
         let full = full.clone();
         Ok(Box::new(move |_: &Run| {
             let full = full.clone();
-            Ok(Response::new(move || {
-                Ok(json!(full.call(|_| Ok(())).is_ok()))
-            }))
+            Ok(Response::new(move || Ok(json!(full.call(|_| Ok(())).is_ok()))))
         }))
     });
     let (runtime, _) = self::runtime([("nested", busy_decoder)]);
-    let outcome = ends("a call while decoding", move || {
-        runtime.call(ToolCall::new("nested"))
-    });
+    let outcome = ends("a call while decoding", move || runtime.call(ToolCall::new("nested")));
     assert_eq!(outcome.ok(), Some(json!(true)));
 }
 
@@ -122,17 +109,11 @@ fn a_decoder_that_fails_or_panics() {
         tool(move |_| Ok(Box::new(move |_: &Run| Ok(Response::new(decode)))))
     };
     let (runtime, search) = runtime([
-        (
-            "fails",
-            decodes(|| Err(Failure::new(FailureReason::Decode, "not JSON"))),
-        ),
+        ("fails", decodes(|| Err(Failure::new(FailureReason::Decode, "not JSON")))),
         ("panics", decodes(|| resume_unwind(Box::new("a decoder")))),
     ]);
     let failed = failure(runtime.call(ToolCall::new("fails")));
-    assert_eq!(
-        (failed.reason, failed.executed),
-        (FailureReason::Decode, Executed::Yes)
-    );
+    assert_eq!((failed.reason, failed.executed), (FailureReason::Decode, Executed::Yes));
     let outcome = runtime.call(ToolCall::new("panics"));
     assert_eq!(outcome.status(), Status::Panicked);
     assert_whole(&search);
@@ -179,14 +160,9 @@ fn tools_and_partitions_that_do_not_fit() {
     let builder = || Runtime::builder().partition(PartitionSpec::new("search"));
     let nowhere = builder().tool("t", "serch", tool(where_decoded)).build();
     let error = nowhere.unwrap_err();
-    assert_eq!(
-        (error.error.key, &*error.error.value),
-        ("partition", "\"serch\"")
-    );
+    assert_eq!((error.error.key, &*error.error.value), ("partition", "\"serch\""));
     let twice =
-        builder()
-            .tool("t", "search", tool(where_decoded))
-            .tool("t", "search", tool(where_decoded));
+        builder().tool("t", "search", tool(where_decoded)).tool("t", "search", tool(where_decoded));
     let error = twice.build().unwrap_err();
     assert_eq!((error.error.key, &*error.error.value), ("tool", "\"t\""));
 

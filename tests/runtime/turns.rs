@@ -112,9 +112,7 @@ fn it_need_not_be_looked_after() {
     held.wait_begun();
     turn.submit(&search, Terms::new(), |_| Ok(()));
     hand.advance(HANG);
-    until("both are answered", || {
-        search.snapshot().counts.total() == 2
-    });
+    until("both are answered", || search.snapshot().counts.total() == 2);
     let statuses = ends("a turn", move || {
         let ended: Vec<_> = turn.map(|(_, outcome)| outcome.status()).collect();
         ended

@@ -68,35 +68,19 @@ impl Bench {
         run_limit: Duration,
         alone: MutexGuard<'static, ()>,
     ) -> Bench {
-        let sizing = Sizing {
-            run_limit,
-            ..sizing(CALLS)
-        };
+        let sizing = Sizing { run_limit, ..sizing(CALLS) };
         let db = Postgres::new(url).open(&sizing).unwrap();
         let tool = |sql: &str| db.tool(Query::new(sql)).unwrap();
-        let (sleep, one) = (
-            tool("select 'napping' as nap, pg_sleep(60)"),
-            tool("select 1 as one"),
-        );
-        Bench {
-            cluster,
-            sleep,
-            one,
-            db,
-            _alone: alone,
-        }
+        let (sleep, one) = (tool("select 'napping' as nap, pg_sleep(60)"), tool("select 1 as one"));
+        Bench { cluster, sleep, one, db, _alone: alone }
     }
 
     /// Calls that sleep for a minute, all of them running on the server when this returns.
     pub(crate) fn in_flight(&self, limit: Duration) -> Vec<InFlight> {
         let mut outside = self.cluster.client();
         let running = napping(&mut outside).len() + CALLS as usize;
-        let calls = (0..CALLS)
-            .map(|_| InFlight::start(&self.sleep, limit))
-            .collect();
-        eventually("all calls are running", || {
-            napping(&mut outside).len() == running
-        });
+        let calls = (0..CALLS).map(|_| InFlight::start(&self.sleep, limit)).collect();
+        eventually("all calls are running", || napping(&mut outside).len() == running);
         calls
     }
 
@@ -133,29 +117,15 @@ impl InFlight {
         let (tool, token) = (Arc::clone(tool), CancelToken::new());
         let in_call = token.clone();
         let started = Instant::now();
-        let call = spawn(move || {
-            (
-                call_within(&tool, &json!({}), limit, &in_call),
-                Instant::now(),
-            )
-        });
-        InFlight {
-            token,
-            started,
-            limit,
-            call,
-        }
+        let call = spawn(move || (call_within(&tool, &json!({}), limit, &in_call), Instant::now()));
+        InFlight { token, started, limit, call }
     }
 
     /// Its failure, and how long it took; not longer than it may.
     pub(crate) fn failure(self) -> (FailureReason, Executed, Duration) {
         let (result, ended) = self.call.join().expect("a call does not panic");
         let took = ended - self.started;
-        assert!(
-            took < self.limit + FENCE,
-            "it took {took:?} with a limit of {:?}",
-            self.limit
-        );
+        assert!(took < self.limit + FENCE, "it took {took:?} with a limit of {:?}", self.limit);
         let failure = result.expect_err("nobody sleeps to the end");
         (failure.reason, failure.executed, took)
     }
@@ -175,18 +145,11 @@ pub(crate) fn napping(outside: &mut Client) -> Vec<i32> {
 pub(crate) fn server_is_idle(outside: &mut Client) {
     let started = Instant::now();
     eventually("nothing of ours runs", || napping(outside).is_empty());
-    assert!(
-        started.elapsed() < Duration::from_secs(2),
-        "it took {:?}",
-        started.elapsed()
-    );
+    assert!(started.elapsed() < Duration::from_secs(2), "it took {:?}", started.elapsed());
 }
 
 pub(crate) fn signal(name: &str, pid: i32) {
-    let status = Command::new("kill")
-        .args([format!("-{name}"), pid.to_string()])
-        .status()
-        .unwrap();
+    let status = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap();
     assert!(status.success(), "kill -{name} {pid}");
 }
 

@@ -19,18 +19,12 @@ pub(crate) fn vendor() -> Vendor {
 }
 
 pub(crate) fn sizing(connections: u32) -> Sizing {
-    Sizing {
-        partition: "search".into(),
-        connections,
-        run_limit: PLENTY,
-    }
+    Sizing { partition: "search".into(), connections, run_limit: PLENTY }
 }
 
 /// A client of four connections to `vendor`.
 pub(crate) fn client(vendor: &Vendor) -> Client {
-    Http::new(vendor.url())
-        .open(&sizing(4))
-        .expect("a good base URL")
+    Http::new(vendor.url()).open(&sizing(4)).expect("a good base URL")
 }
 
 pub(crate) fn args(value: &Value) -> Args {

@@ -53,10 +53,7 @@ impl Cluster {
     /// A cluster of one's own, with `settings` such as `max_connections=5`.
     pub(crate) fn start(settings: &[&str]) -> Cluster {
         let bin = server_binaries();
-        let dir = tempfile::Builder::new()
-            .prefix("watertight-pg-")
-            .tempdir()
-            .unwrap();
+        let dir = tempfile::Builder::new().prefix("watertight-pg-").tempdir().unwrap();
         give_to_postgres(dir.path(), 0o700);
         let mut cluster = Cluster {
             port: 0,
@@ -66,21 +63,12 @@ impl Cluster {
             dir,
         };
         let output = as_postgres(&cluster.bin.join("initdb"))
-            .args([
-                "--no-sync",
-                "--auth=trust",
-                "--username=postgres",
-                "--encoding=UTF8",
-            ])
+            .args(["--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8"])
             .args(["--locale=C", "--no-instructions", "--pgdata"])
             .arg(cluster.data())
             .output()
             .expect("initdb runs");
-        assert!(
-            output.status.success(),
-            "initdb: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert!(output.status.success(), "initdb: {}", String::from_utf8_lossy(&output.stderr));
         // Another process may take a free port before the server does: then the next one.
         let started = (0..5).any(|_| {
             cluster.port = free_port();
@@ -107,18 +95,13 @@ impl Cluster {
 
     /// Runs statements from outside.
     pub(crate) fn execute(&self, sql: &str) {
-        self.client()
-            .batch_execute(sql)
-            .expect("the statement runs");
+        self.client().batch_execute(sql).expect("the statement runs");
     }
 
     /// The server's own process.
     pub(crate) fn postmaster(&self) -> i32 {
         let file = fs::read_to_string(self.data().join("postmaster.pid")).expect("it runs");
-        file.lines()
-            .next()
-            .and_then(|pid| pid.parse().ok())
-            .expect("a process id")
+        file.lines().next().and_then(|pid| pid.parse().ok()).expect("a process id")
     }
 
     /// Where certificates may be put before a restart.
@@ -151,11 +134,7 @@ impl Cluster {
     /// Starts it again on the same port.
     pub(crate) fn restart(&mut self) {
         self.stop();
-        assert!(
-            self.launch(),
-            "the server does not start again:\n{}",
-            self.log()
-        );
+        assert!(self.launch(), "the server does not start again:\n{}", self.log());
     }
 
     /// What the server wrote.
@@ -169,21 +148,11 @@ impl Cluster {
         keeper.args(["-c", KEEPER]).arg(self.bin.join("postgres"));
         keeper.arg("-D").arg(self.data());
         let port = format!("port={}", self.port);
-        let fixed = [
-            "listen_addresses=127.0.0.1",
-            "unix_socket_directories=",
-            "fsync=off",
-            &port,
-        ];
-        for setting in fixed
-            .into_iter()
-            .chain(self.extra.iter().map(String::as_str))
-        {
+        let fixed = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", &port];
+        for setting in fixed.into_iter().chain(self.extra.iter().map(String::as_str)) {
             keeper.args(["-c", setting]);
         }
-        keeper
-            .env("LOG", self.dir.path().join("log"))
-            .stdin(Stdio::piped());
+        keeper.env("LOG", self.dir.path().join("log")).stdin(Stdio::piped());
         keeper.stderr(Stdio::null());
         self.server = Some(keeper.spawn().expect("sh runs"));
         let ready = self.await_ready(Duration::from_secs(30));
@@ -197,18 +166,12 @@ impl Cluster {
         let end = Instant::now() + within;
         let pid_file = self.data().join("postmaster.pid");
         while Instant::now() < end {
-            let ready = fs::read_to_string(&pid_file).is_ok_and(|text| {
-                text.lines()
-                    .nth(7)
-                    .is_some_and(|line| line.trim() == "ready")
-            });
+            let ready = fs::read_to_string(&pid_file)
+                .is_ok_and(|text| text.lines().nth(7).is_some_and(|line| line.trim() == "ready"));
             if ready {
                 return true;
             }
-            if self
-                .server
-                .as_mut()
-                .is_some_and(|keeper| gone(keeper, &self.dir.path().join("log")))
+            if self.server.as_mut().is_some_and(|keeper| gone(keeper, &self.dir.path().join("log")))
             {
                 return false;
             }
@@ -228,19 +191,14 @@ impl Drop for Cluster {
 fn gone(keeper: &mut Child, log: &Path) -> bool {
     let mut text = String::new();
     let _ = fs::File::open(log).and_then(|mut file| file.read_to_string(&mut text));
-    text.lines()
-        .last()
-        .is_some_and(|line| line.contains("database system is shut down"))
+    text.lines().last().is_some_and(|line| line.contains("database system is shut down"))
         || text.contains("could not create any TCP/IP sockets")
         || keeper.try_wait().is_ok_and(|status| status.is_some())
 }
 
 /// The newest server under the folder where Debian puts them, or the one in PATH.
 fn server_binaries() -> PathBuf {
-    let debian = fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten()
-        .flatten();
+    let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut versions: Vec<_> = debian
         .filter_map(|entry| {
             let version: u32 = entry.file_name().to_str()?.parse().ok()?;
@@ -265,14 +223,7 @@ fn as_postgres(program: &Path) -> Command {
         return Command::new(program);
     }
     let mut command = Command::new("setpriv");
-    command
-        .args([
-            "--reuid=postgres",
-            "--regid=postgres",
-            "--init-groups",
-            "--",
-        ])
-        .arg(program);
+    command.args(["--reuid=postgres", "--regid=postgres", "--init-groups", "--"]).arg(program);
     command.current_dir("/");
     command
 }
@@ -281,9 +232,7 @@ fn give_to_postgres(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     if is_root() {
         let users = fs::read_to_string("/etc/passwd").unwrap();
-        let fields = users
-            .lines()
-            .map(|line| line.split(':').collect::<Vec<_>>());
+        let fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
         let user = fields.into_iter().find(|fields| fields[0] == "postgres").expect(
             "the PostgreSQL server does not run as root and there is no user `postgres`: install \
              the Debian package `postgresql`",

@@ -44,11 +44,7 @@ impl Relay {
                 }
             }
         });
-        Relay {
-            address,
-            shared,
-            accepting: Some(accepting),
-        }
+        Relay { address, shared, accepting: Some(accepting) }
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -71,16 +67,10 @@ impl Shared {
     fn join(self: &Arc<Self>, client: TcpStream, server: TcpStream) {
         let (from_client, from_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
         let mut state = self.state.lock().unwrap();
-        state
-            .sockets
-            .extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
+        state.sockets.extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
         let (up, down) = (Arc::clone(self), Arc::clone(self));
-        state
-            .threads
-            .push(spawn(move || up.copy(from_client, server)));
-        state
-            .threads
-            .push(spawn(move || down.copy(from_server, client)));
+        state.threads.push(spawn(move || up.copy(from_client, server)));
+        state.threads.push(spawn(move || down.copy(from_server, client)));
     }
 
     fn copy(&self, mut from: TcpStream, mut to: TcpStream) {
@@ -88,10 +78,8 @@ impl Shared {
         loop {
             let count = from.read(&mut buffer).unwrap_or(0);
             let state = self.state.lock().unwrap();
-            let state = self
-                .changed
-                .wait_while(state, |state| state.dead && !state.closed)
-                .unwrap();
+            let state =
+                self.changed.wait_while(state, |state| state.dead && !state.closed).unwrap();
             let closed = state.closed;
             drop(state);
             if count == 0 || closed || to.write_all(&buffer[..count]).is_err() {

@@ -13,11 +13,7 @@ pub(crate) const AMPLE: Duration = Duration::from_secs(30);
 
 /// A partition called `sql` of `connections` slots.
 pub(crate) fn sizing(connections: u32) -> Sizing {
-    Sizing {
-        partition: "sql".into(),
-        connections,
-        run_limit: AMPLE,
-    }
+    Sizing { partition: "sql".into(), connections, run_limit: AMPLE }
 }
 
 /// An object as arguments.

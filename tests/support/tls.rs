@@ -32,10 +32,7 @@ impl Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let root_pem = params.self_signed(&key).unwrap().pem();
-        Authority {
-            issuer: Issuer::new(params, key),
-            root_pem,
-        }
+        Authority { issuer: Issuer::new(params, key), root_pem }
     }
 
     /// A certificate for `name`.
@@ -43,17 +40,12 @@ impl Authority {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         let chain_pem = params.signed_by(&key, &self.issuer).unwrap().pem();
-        Identity {
-            chain_pem,
-            key_pem: key.serialize_pem(),
-        }
+        Identity { chain_pem, key_pem: key.serialize_pem() }
     }
 
     fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
-        roots
-            .add(CertificateDer::from_pem_slice(self.root_pem.as_bytes()).unwrap())
-            .unwrap();
+        roots.add(CertificateDer::from_pem_slice(self.root_pem.as_bytes()).unwrap()).unwrap();
         roots
     }
 }
@@ -113,11 +105,7 @@ impl TlsServer {
         });
         let served = Arc::clone(&shared);
         let acceptor = thread::spawn(move || served.accept(&listener, &config));
-        TlsServer {
-            addr,
-            shared,
-            acceptor: Some(acceptor),
-        }
+        TlsServer { addr, shared, acceptor: Some(acceptor) }
     }
 
     pub(crate) fn set(&self, answer: Answer) {

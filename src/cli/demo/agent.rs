@@ -59,9 +59,7 @@ impl Story {
             let _ = ended.recv_timeout(hanging);
             drop(end);
         });
-        story
-            .into_inner()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        story.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -86,14 +84,8 @@ fn live(
             seen.push((tools[index], clock.now() - began, outcome.status()));
         }
         {
-            let mut story = story
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
-            let spell = if hanging {
-                &mut story.hanging
-            } else {
-                &mut story.healthy
-            };
+            let mut story = story.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let spell = if hanging { &mut story.hanging } else { &mut story.healthy };
             spell.add(&seen);
         }
         if ended.recv_timeout(THINKING) != Err(crossbeam_channel::RecvTimeoutError::Timeout) {

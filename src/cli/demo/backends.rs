@@ -38,13 +38,8 @@ impl Wall {
 }
 
 /// The tools of the agent, in the order of its turn.
-pub(super) const TOOLS: [&str; 5] = [
-    "search_docs",
-    "read_ticket",
-    "list_deployments",
-    "fetch_runbook",
-    "check_config",
-];
+pub(super) const TOOLS: [&str; 5] =
+    ["search_docs", "read_ticket", "list_deployments", "fetch_runbook", "check_config"];
 
 pub(super) struct Backends {
     search: Vendor,
@@ -55,18 +50,9 @@ pub(super) struct Backends {
 impl Backends {
     pub(super) fn start() -> Result<Backends, Box<dyn Error>> {
         let files = tempfile::tempdir()?;
-        std::fs::write(
-            files.path().join("watertight.toml"),
-            "[partition.search]\nslots = 4\n",
-        )?;
-        fill(&rusqlite::Connection::open(
-            files.path().join("tickets.db"),
-        )?)?;
-        let backends = Backends {
-            search: Vendor::start()?,
-            runbooks: Vendor::start()?,
-            files,
-        };
+        std::fs::write(files.path().join("watertight.toml"), "[partition.search]\nslots = 4\n")?;
+        fill(&rusqlite::Connection::open(files.path().join("tickets.db"))?)?;
+        let backends = Backends { search: Vendor::start()?, runbooks: Vendor::start()?, files };
         backends.search.set(answer_after(SEARCH));
         backends.runbooks.set(answer_after(RUNBOOK));
         Ok(backends)
@@ -91,12 +77,7 @@ impl Backends {
                 .map(|name| PartitionSpec::new(name).slots(slots(name)).run_limit(LIMIT))
                 .to_vec(),
         };
-        let home = |name| {
-            specs
-                .iter()
-                .find(|spec| spec.name() == name)
-                .unwrap_or(&specs[0])
-        };
+        let home = |name| specs.iter().find(|spec| spec.name() == name).unwrap_or(&specs[0]);
         let mut builder = Runtime::builder();
         for tool in TOOLS {
             let spec = home(partition_of(tool));
@@ -122,9 +103,7 @@ impl Backends {
             }
             "fetch_runbook" => {
                 let request = Request::get("/runbooks/{name}");
-                Ok(Http::new(self.runbooks.url())
-                    .open(&sizing)?
-                    .tool(request)?)
+                Ok(Http::new(self.runbooks.url()).open(&sizing)?.tool(request)?)
             }
             "read_ticket" => sqlite("select id, title, body from tickets where id = $1", "{id}"),
             "list_deployments" => sqlite(

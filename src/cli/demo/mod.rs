@@ -43,11 +43,7 @@ impl Demo {
 fn play() -> Result<Report, Box<dyn std::error::Error>> {
     let mut stories = Vec::new();
     for wall in [Wall::None, Wall::Stands] {
-        tell(format_args!(
-            "{}: {} s",
-            wall.title(),
-            (HEALTHY + HANGING).as_secs()
-        ));
+        tell(format_args!("{}: {} s", wall.title(), (HEALTHY + HANGING).as_secs()));
         let backends = Backends::start()?;
         let runtime = backends.harness(wall)?;
         stories.push(Story::play(&runtime, &backends, HEALTHY, HANGING));

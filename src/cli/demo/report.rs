@@ -41,9 +41,7 @@ impl Report {
     fn table(&self) -> Table {
         let mut table = Table::new();
         table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-        let head = self
-            .columns()
-            .map(|(name, _)| format!("{name}\np50 / p99 / max"));
+        let head = self.columns().map(|(name, _)| format!("{name}\np50 / p99 / max"));
         table.set_header([vec!["while search hangs".to_owned()], head.to_vec()].concat());
         for tool in TOOLS {
             let cells = self.columns().map(|(_, spell)| latency(spell, tool));
@@ -107,10 +105,7 @@ impl Report {
 }
 
 fn quantile(spell: &Spell, tool: &str, q: f64) -> Duration {
-    spell
-        .latency
-        .get(tool)
-        .map_or(Duration::ZERO, |latency| latency.quantile(q))
+    spell.latency.get(tool).map_or(Duration::ZERO, |latency| latency.quantile(q))
 }
 
 fn latency(spell: &Spell, tool: &str) -> String {

@@ -66,10 +66,7 @@ pub(super) fn parse(line: u64, text: &[u8]) -> Result<Call, Invalid> {
     let raw: Raw = serde_json::from_slice(text).map_err(|error| {
         let id = serde_json::from_slice::<Value>(text).ok();
         let id = id.as_ref().and_then(|value| value.get("id")).cloned();
-        Invalid {
-            about: About { line, id },
-            message: explain(line, &error),
-        }
+        Invalid { about: About { line, id }, message: explain(line, &error) }
     })?;
     Ok(Call {
         about: About { line, id: raw.id },
@@ -89,9 +86,7 @@ pub(super) fn parse(line: u64, text: &[u8]) -> Result<Call, Invalid> {
 /// The error without the line that it counts, which is always the first.
 fn explain(line: u64, error: &serde_json::Error) -> String {
     let text = error.to_string();
-    let what = text
-        .rsplit_once(" at line ")
-        .map_or(text.as_str(), |(what, _)| what);
+    let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
     let column = error.column();
     format!(
         "line {line}, column {column}: {what}; a call is one object such as {{\"tool\":\"search\",\"args\":{{}}}}"
@@ -113,18 +108,13 @@ impl Call {
         if let Some(key) = &self.idempotency_key {
             terms = terms.idempotency_key(key.as_str());
         }
-        ToolCall::new(Arc::clone(&self.tool))
-            .args(self.args.clone())
-            .terms(terms)
+        ToolCall::new(Arc::clone(&self.tool)).args(self.args.clone()).terms(terms)
     }
 
     /// When it may be offered again after `hint`, if its deadline leaves time for that.
     pub(super) fn retry_at(&self, now: Time, hint: Duration) -> Option<Time> {
         let at = now + hint;
-        let end = self
-            .deadline
-            .zip(self.first_offer)
-            .map(|(deadline, first)| first + deadline);
+        let end = self.deadline.zip(self.first_offer).map(|(deadline, first)| first + deadline);
         end.is_none_or(|end| at < end).then_some(at)
     }
 }

@@ -111,11 +111,7 @@ impl<'r> Engine<'r> {
             if ended && self.feed.held() == 0 && self.turn.remaining() == 0 {
                 break;
             }
-            let limit = if more {
-                Duration::ZERO
-            } else {
-                self.pause(waits)
-            };
+            let limit = if more { Duration::ZERO } else { self.pause(waits) };
             self.collect(limit);
             self.show();
         }
@@ -173,9 +169,7 @@ impl<'r> Engine<'r> {
             let Some(partition) = self.runtime.partition(&name) else {
                 continue;
             };
-            while let Some(call) = self
-                .feed
-                .next_for(&name, |tenant| partition.is_full_for(tenant))
+            while let Some(call) = self.feed.next_for(&name, |tenant| partition.is_full_for(tenant))
             {
                 self.offer(call);
             }
@@ -198,10 +192,7 @@ impl<'r> Engine<'r> {
     fn running(&mut self, partition: &Arc<str>) -> &mut Running {
         let idle_since = self.clock.now();
         let running = self.running.entry(Arc::clone(partition));
-        running.or_insert(Running {
-            calls: 0,
-            idle_since,
-        })
+        running.or_insert(Running { calls: 0, idle_since })
     }
 
     fn offer(&mut self, mut call: Call) {
@@ -280,20 +271,10 @@ impl<'r> Engine<'r> {
     }
 
     fn show(&mut self) {
-        let Engine {
-            progress,
-            clock,
-            outcomes,
-            feed,
-            turn,
-            ..
-        } = self;
+        let Engine { progress, clock, outcomes, feed, turn, .. } = self;
         progress.show(clock.now(), || {
             let (running, held) = (turn.remaining(), feed.held());
-            format!(
-                "{} · {running} under way, {held} to come",
-                outcomes.tally.brief()
-            )
+            format!("{} · {running} under way, {held} to come", outcomes.tally.brief())
         });
     }
 }

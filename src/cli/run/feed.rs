@@ -84,10 +84,7 @@ impl Feed {
             self.release(&call);
             return Some((call, Duration::ZERO));
         }
-        let first = self
-            .timed
-            .first_entry()
-            .filter(|first| first.key().0 <= now)?;
+        let first = self.timed.first_entry().filter(|first| first.key().0 <= now)?;
         let call = first.remove();
         self.release(&call);
         let late = match call.at {
@@ -141,9 +138,8 @@ impl Feed {
         turns.present = first.turn.unwrap_or_default();
         let present = turns.present;
         let later = std::mem::take(&mut turns.later);
-        let (now, later): (VecDeque<_>, _) = later
-            .into_iter()
-            .partition(|call| call.turn == Some(present));
+        let (now, later): (VecDeque<_>, _) =
+            later.into_iter().partition(|call| call.turn == Some(present));
         turns.later = later;
         turns.open = now.len();
         now.into_iter().for_each(|call| self.schedule(call, start));
@@ -151,13 +147,7 @@ impl Feed {
 
     /// Everything that is held, in the order it was read.
     pub(super) fn drain(&mut self) -> Vec<Call> {
-        let Feed {
-            ready,
-            timed,
-            turns,
-            backlogs,
-            ..
-        } = std::mem::take(self);
+        let Feed { ready, timed, turns, backlogs, .. } = std::mem::take(self);
         let later = turns.into_values().flat_map(|turns| turns.later);
         let lanes = backlogs.into_values().flat_map(|backlog| backlog.lanes);
         let backlog = lanes.flat_map(|(_, calls)| calls);
@@ -206,15 +196,9 @@ impl Feed {
 
 impl Backlog {
     fn push(&mut self, call: Call) {
-        match self
-            .lanes
-            .iter_mut()
-            .find(|(tenant, _)| *tenant == call.tenant)
-        {
+        match self.lanes.iter_mut().find(|(tenant, _)| *tenant == call.tenant) {
             Some((_, lane)) => lane.push_back(call),
-            None => self
-                .lanes
-                .push_back((call.tenant.clone(), VecDeque::from([call]))),
+            None => self.lanes.push_back((call.tenant.clone(), VecDeque::from([call]))),
         }
     }
 

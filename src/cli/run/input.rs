@@ -48,9 +48,7 @@ pub(super) fn start(
         drop(sender);
         waker.wake();
     };
-    thread::Builder::new()
-        .name("input".to_owned())
-        .spawn(read)?;
+    thread::Builder::new().name("input".to_owned()).spawn(read)?;
     Ok(receiver)
 }
 

@@ -102,9 +102,8 @@ impl Run {
         let mut engine = Engine::new(&runtime, output, progress, stop.clone(), self.retry_busy);
         let waker = engine.waker();
         let woken = engine.waker();
-        let started = stop
-            .on_signals(move || woken.wake())
-            .and_then(|()| input::start(input, waker));
+        let started =
+            stop.on_signals(move || woken.wake()).and_then(|()| input::start(input, waker));
         let lines = match started {
             Ok(lines) => lines,
             Err(error) => return complain(format_args!("no thread for the input: {error}")),

@@ -30,14 +30,7 @@ pub(super) struct Outcomes {
 
 impl Outcomes {
     pub(super) fn new(output: Output, stop: Stop, clock: Clock) -> Outcomes {
-        Outcomes {
-            tally: Tally::default(),
-            output,
-            stop,
-            clock,
-            until: None,
-            closed: false,
-        }
+        Outcomes { tally: Tally::default(), output, stop, clock, until: None, closed: false }
     }
 
     /// Whether nobody reads them any more.
@@ -70,11 +63,7 @@ impl Outcomes {
 
     /// Waits for the last line to be written; what was counted, and whether all was written.
     pub(super) fn finish(self) -> (Tally, io::Result<()>) {
-        let limit = if self.stop.is_asked() {
-            DRAIN_LIMIT
-        } else {
-            Duration::MAX
-        };
+        let limit = if self.stop.is_asked() { DRAIN_LIMIT } else { Duration::MAX };
         (self.tally, self.output.finish(limit))
     }
 
@@ -84,13 +73,7 @@ impl Outcomes {
         if self.closed {
             return;
         }
-        let Outcomes {
-            output,
-            stop,
-            clock,
-            until,
-            ..
-        } = self;
+        let Outcomes { output, stop, clock, until, .. } = self;
         let goes_on = || {
             !stop.is_asked() || {
                 let now = clock.now();

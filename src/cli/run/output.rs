@@ -35,9 +35,7 @@ impl Output {
         let write = move || {
             let _ = told.send(write_all(&written));
         };
-        thread::Builder::new()
-            .name("output".to_owned())
-            .spawn(write)?;
+        thread::Builder::new().name("output".to_owned()).spawn(write)?;
         Ok(Output { lines, ended })
     }
 

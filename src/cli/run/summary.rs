@@ -44,10 +44,7 @@ impl Tally {
             Some(_) => "(no such tool)".into(),
             None => "(no call)".into(),
         };
-        let row = self
-            .rows
-            .entry((Arc::clone(&outcome.partition), tool))
-            .or_default();
+        let row = self.rows.entry((Arc::clone(&outcome.partition), tool)).or_default();
         row.add(outcome);
         self.all.add(outcome);
     }
@@ -76,13 +73,7 @@ impl Tally {
 
     /// Few words for a line of progress.
     pub(super) fn brief(&self) -> String {
-        let Row {
-            ok,
-            busy,
-            timeout,
-            other,
-            ..
-        } = &self.all;
+        let Row { ok, busy, timeout, other, .. } = &self.all;
         format!("{ok} ok, {busy} busy, {timeout} timeout, {other} other")
     }
 
@@ -102,15 +93,11 @@ impl Tally {
         ]);
         table.use_stderr();
         for ((partition, tool), row) in &self.rows {
-            let in_flight = runtime
-                .partition(partition)
-                .map_or_else(String::new, |partition| {
-                    let (most, slots) = (
-                        partition.snapshot().max_in_flight,
-                        partition.spec().capacity(),
-                    );
-                    format!("{most} of {slots}")
-                });
+            let in_flight = runtime.partition(partition).map_or_else(String::new, |partition| {
+                let (most, slots) =
+                    (partition.snapshot().max_in_flight, partition.spec().capacity());
+                format!("{most} of {slots}")
+            });
             let name = if partition.is_empty() { "-" } else { partition };
             table.add_row([
                 name.to_owned(),
@@ -128,17 +115,10 @@ impl Tally {
         for column in table.column_iter_mut().skip(2) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        let mut text = format!(
-            "{table}\n{} calls in {}: {}",
-            self.total(),
-            shown(took),
-            self.brief()
-        );
+        let mut text =
+            format!("{table}\n{} calls in {}: {}", self.total(), shown(took), self.brief());
         if self.retries > 0 {
-            text.push_str(&format!(
-                "\n{} times a call was offered again",
-                self.retries
-            ));
+            text.push_str(&format!("\n{} times a call was offered again", self.retries));
         }
         if self.late > 0 {
             text.push_str(&format!(

@@ -49,20 +49,16 @@ impl Answer {
         }
         if is_json(&self.headers) {
             let body = serde_json::from_slice(&self.body).map_err(|error| {
-                Failure::new(
-                    FailureReason::Decode,
-                    format!("the body is no JSON: {error}"),
-                )
-                .evidence(json!({"status": self.status}))
+                Failure::new(FailureReason::Decode, format!("the body is no JSON: {error}"))
+                    .evidence(json!({"status": self.status}))
             })?;
             return Ok((body, false));
         }
         Ok(match String::from_utf8(self.body) {
             Ok(text) => (Value::String(text), false),
-            Err(error) => (
-                Value::String(String::from_utf8_lossy(error.as_bytes()).into_owned()),
-                true,
-            ),
+            Err(error) => {
+                (Value::String(String::from_utf8_lossy(error.as_bytes()).into_owned()), true)
+            }
         })
     }
 }
@@ -78,20 +74,13 @@ pub(super) fn refusal(
 ) -> Failure {
     let pause = retry_after(headers, now);
     let failure = match status {
-        429 => Failure::new(
-            FailureReason::Throttled,
-            "the backend asks for a pause (status 429)",
-        )
-        .executed(Executed::No),
-        503 if pause.is_some() => Failure::new(
-            FailureReason::Throttled,
-            "the backend asks for a pause (status 503)",
-        )
-        .executed(Executed::Unknown),
-        _ => Failure::new(
-            FailureReason::HttpStatus,
-            format!("the backend answered {status}"),
-        ),
+        429 => Failure::new(FailureReason::Throttled, "the backend asks for a pause (status 429)")
+            .executed(Executed::No),
+        503 if pause.is_some() => {
+            Failure::new(FailureReason::Throttled, "the backend asks for a pause (status 503)")
+                .executed(Executed::Unknown)
+        }
+        _ => Failure::new(FailureReason::HttpStatus, format!("the backend answered {status}")),
     };
     let failure = match pause {
         Some(pause) => failure.retry_after(pause),
@@ -114,19 +103,12 @@ fn is_json(headers: &HeaderMap) -> bool {
     let Some(text) = text_of(headers, &CONTENT_TYPE) else {
         return false;
     };
-    let kind = text
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
+    let kind = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
 }
 
 fn text_of(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    headers
-        .get(name)
-        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 fn excerpt(body: &[u8], sent: &HeaderMap) -> String {

@@ -25,12 +25,9 @@ impl BodyTemplate {
                     None => BodyTemplate::Text(template),
                 }
             }
-            Value::Array(items) => BodyTemplate::List(
-                items
-                    .iter()
-                    .map(BodyTemplate::parse)
-                    .collect::<Result<_, _>>()?,
-            ),
+            Value::Array(items) => {
+                BodyTemplate::List(items.iter().map(BodyTemplate::parse).collect::<Result<_, _>>()?)
+            }
             Value::Object(fields) => BodyTemplate::Object(
                 (fields.iter())
                     .map(|(key, value)| Ok((key.clone(), BodyTemplate::parse(value)?)))
@@ -50,9 +47,7 @@ impl BodyTemplate {
                 items.iter().for_each(|item| item.templates(text, whole));
             }
             BodyTemplate::Object(fields) => {
-                fields
-                    .iter()
-                    .for_each(|(_, field)| field.templates(text, whole));
+                fields.iter().for_each(|(_, field)| field.templates(text, whole));
             }
         }
     }

@@ -43,10 +43,7 @@ impl Client {
     /// The key that is wrong and the rule it breaks.
     pub fn tool(&self, request: Request) -> Result<Arc<dyn Tool>, String> {
         let plan = Arc::new(request.plan(&self.0.prefix)?);
-        Ok(Arc::new(HttpTool {
-            partition: Arc::clone(&self.0),
-            plan,
-        }))
+        Ok(Arc::new(HttpTool { partition: Arc::clone(&self.0), plan }))
     }
 
     /// The tool that sends `request` and whose answer is read while it comes, within `limits`.
@@ -55,10 +52,7 @@ impl Client {
     ///
     /// The key that is wrong and the rule it breaks.
     pub fn streaming(&self, request: Request, limits: StreamLimits) -> Result<StreamTool, String> {
-        for (key, limit) in [
-            ("silence_max", limits.silence_max),
-            ("idle_max", limits.idle_max),
-        ] {
+        for (key, limit) in [("silence_max", limits.silence_max), ("idle_max", limits.idle_max)] {
             if limit.is_zero() {
                 return Err(format!("`{key}`: must be above zero"));
             }
@@ -70,9 +64,7 @@ impl Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
-            .field("origin", &self.0.origin.as_str())
-            .finish_non_exhaustive()
+        f.debug_struct("Client").field("origin", &self.0.origin.as_str()).finish_non_exhaustive()
     }
 }
 
@@ -86,8 +78,6 @@ impl Tool for HttpTool {
         let partition = Arc::clone(&self.partition);
         let plan = Arc::clone(&self.plan);
         let filled = plan.fill(partition.origin.as_str(), &partition.headers, args)?;
-        Ok(Box::new(move |run: &Run| {
-            exchange(&partition, &plan, &filled, run)
-        }))
+        Ok(Box::new(move |run: &Run| exchange(&partition, &plan, &filled, run)))
     }
 }

@@ -37,12 +37,7 @@ pub struct Events {
 impl Events {
     /// The events in `stream`.
     pub fn new(stream: Stream) -> Events {
-        Events {
-            stream,
-            parser: Parser::default(),
-            ready: VecDeque::new(),
-            ended: false,
-        }
+        Events { stream, parser: Parser::default(), ready: VecDeque::new(), ended: false }
     }
 
     /// How long the backend asks to wait before the next attempt at such a stream, if it does.
@@ -144,11 +139,7 @@ impl Parser {
         if event.is_empty() {
             event.push_str("message");
         }
-        ready.push_back(Event {
-            event,
-            data,
-            id: self.id.clone(),
-        });
+        ready.push_back(Event { event, data, id: self.id.clone() });
     }
 }
 
@@ -165,11 +156,7 @@ mod tests {
     }
 
     fn event(event: &str, data: &str, id: &str) -> Event {
-        Event {
-            event: event.into(),
-            data: data.into(),
-            id: id.into(),
-        }
+        Event { event: event.into(), data: data.into(), id: id.into() }
     }
 
     const SAMPLE: &str = "\u{feff}: a comment\ndata: one\ndata:two\r\n\r\nevent: delta\rid: 7\rdata\
@@ -177,11 +164,7 @@ mod tests {
         data: cut";
 
     fn expected() -> Vec<Event> {
-        vec![
-            event("message", "one\ntwo", ""),
-            event("delta", "", "7"),
-            event("message", " é", "7"),
-        ]
+        vec![event("message", "one\ntwo", ""), event("delta", "", "7"), event("message", " é", "7")]
     }
 
     #[test]
@@ -195,11 +178,7 @@ mod tests {
     fn blocks_may_be_cut_anywhere() {
         let bytes = SAMPLE.as_bytes();
         for cut in 0..bytes.len() {
-            assert_eq!(
-                parse(&[&bytes[..cut], &bytes[cut..]]).0,
-                expected(),
-                "{cut}"
-            );
+            assert_eq!(parse(&[&bytes[..cut], &bytes[cut..]]).0, expected(), "{cut}");
         }
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
         assert_eq!(parse(&single).0, expected());

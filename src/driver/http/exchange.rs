@@ -101,43 +101,25 @@ fn refused(response: HttpResponse<Body>, sent: &HeaderMap, line: &Line) -> Failu
     if line.is_cut() {
         return cancelled(line);
     }
-    refusal(
-        head.status.as_u16(),
-        &head.headers,
-        &start,
-        sent,
-        time::wall_clock(),
-    )
+    refusal(head.status.as_u16(), &head.headers, &start, sent, time::wall_clock())
 }
 
 /// Reads the body, to `body_max` bytes at most.
 fn receive(response: HttpResponse<Body>, body_max: u64, line: &Line) -> Result<Answer, Failure> {
     let (head, mut body) = response.into_parts();
-    let length = head
-        .headers
-        .get(CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok());
-    let length: u64 = length
-        .and_then(|text| text.parse().ok())
-        .unwrap_or_default();
+    let length = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    let length: u64 = length.and_then(|text| text.parse().ok()).unwrap_or_default();
     if length > body_max {
         return Err(too_large("body", body_max));
     }
     // Taken at its word up to a point: it may be longer than there is memory.
     let mut bytes = Vec::with_capacity(length.min(CAPACITY_MAX) as usize);
-    let read = body
-        .as_reader()
-        .take(body_max.saturating_add(1))
-        .read_to_end(&mut bytes);
+    let read = body.as_reader().take(body_max.saturating_add(1)).read_to_end(&mut bytes);
     read.map_err(|error| failure(error.into(), line))?;
     if bytes.len() as u64 > body_max {
         return Err(too_large("body", body_max));
     }
-    Ok(Answer {
-        status: head.status.as_u16(),
-        headers: head.headers,
-        body: bytes,
-    })
+    Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: bytes })
 }
 
 #[cfg(test)]
@@ -155,11 +137,7 @@ mod tests {
     const PLENTY: Duration = Duration::from_secs(30);
 
     fn operation(listener: &TcpListener, request: Request) -> Operation {
-        let sizing = Sizing {
-            partition: "p".into(),
-            connections: 1,
-            run_limit: PLENTY,
-        };
+        let sizing = Sizing { partition: "p".into(), connections: 1, run_limit: PLENTY };
         let url = format!("http://{}", listener.local_addr().unwrap());
         let tool = Http::new(url).open(&sizing).unwrap().tool(request).unwrap();
         tool.prepare(&Args::new()).unwrap()
@@ -190,9 +168,7 @@ mod tests {
         let caller = thread::spawn(move || operation(&run).is_ok());
         let (mut stream, head) = asked(&listener);
         assert!(head.contains("idempotency-key: k-1\r\n"), "{head}");
-        stream
-            .write_all(b"HTTP/1.1 204 No Content\r\n\r\n")
-            .unwrap();
+        stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
         assert!(caller.join().unwrap());
     }
 

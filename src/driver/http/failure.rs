@@ -17,10 +17,9 @@ pub(super) fn failure(error: Error, line: &Line) -> Failure {
     }
     match error {
         Error::Timeout(Timeout::Resolve | Timeout::Connect) => connect("no connection in time"),
-        Error::Timeout(Timeout::PerRead) => Failure {
-            message: "the backend was silent for too long".to_owned(),
-            ..limit(line)
-        },
+        Error::Timeout(Timeout::PerRead) => {
+            Failure { message: "the backend was silent for too long".to_owned(), ..limit(line) }
+        }
         Error::Timeout(_) => limit(line),
         Error::HostNotFound => connect("the host name has no address"),
         Error::TooManyRedirects => redirect("too many redirects"),
@@ -51,33 +50,19 @@ pub(super) fn cancelled(line: &Line) -> Failure {
 
 /// More than `most` bytes of `what`.
 pub(super) fn too_large(what: &str, most: u64) -> Failure {
-    Failure::new(
-        FailureReason::TooLarge,
-        format!("the {what} exceeds {most} bytes"),
-    )
+    Failure::new(FailureReason::TooLarge, format!("the {what} exceeds {most} bytes"))
 }
 
 fn executed(line: &Line) -> Executed {
-    if line.is_sent() {
-        Executed::Unknown
-    } else {
-        Executed::No
-    }
+    if line.is_sent() { Executed::Unknown } else { Executed::No }
 }
 
 fn io_failure(error: &io::Error, line: &Line) -> Failure {
-    if let Some(tls) = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>())
-    {
+    if let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         let message = format!("TLS: {tls}");
         // The backend may look at our certificate after the handshake is done for us.
         let refused = matches!(tls, rustls::Error::AlertReceived(alert) if is_refusal(*alert));
-        return if refused {
-            connect(message)
-        } else {
-            broken(message, line)
-        };
+        return if refused { connect(message) } else { broken(message, line) };
     }
     match error.kind() {
         io::ErrorKind::UnexpectedEof => broken(
@@ -107,11 +92,7 @@ fn is_refusal(alert: AlertDescription) -> bool {
 
 /// A connection that failed: before or after the request was sent.
 fn broken(message: String, line: &Line) -> Failure {
-    if line.is_sent() {
-        protocol(message)
-    } else {
-        connect(message)
-    }
+    if line.is_sent() { protocol(message) } else { connect(message) }
 }
 
 fn connect(message: impl Into<String>) -> Failure {

@@ -142,21 +142,11 @@ mod tests {
     fn a_cancel_reaches_the_wait_it_comes_in_and_every_later_one() {
         let (line, bell) = (Line::default(), Arc::new(Bell::default()));
         assert_eq!(line.during(bell.clone(), || 1).unwrap(), 1);
-        assert!(
-            line.during(bell.clone(), || line.cut()).is_err(),
-            "whatever the wait said"
-        );
+        assert!(line.during(bell.clone(), || line.cut()).is_err(), "whatever the wait said");
         assert_eq!(bell.0.load(Ordering::SeqCst), 1);
-        assert!(
-            line.during(bell.clone(), || unreachable!("no wait begins"))
-                .is_err()
-        );
+        assert!(line.during(bell.clone(), || unreachable!("no wait begins")).is_err());
         line.cut();
-        assert_eq!(
-            bell.0.load(Ordering::SeqCst),
-            1,
-            "nothing is blocked any more"
-        );
+        assert_eq!(bell.0.load(Ordering::SeqCst), 1, "nothing is blocked any more");
     }
 
     #[test]
@@ -164,10 +154,7 @@ mod tests {
         let (line, bell) = (Line::default(), Arc::new(Bell::default()));
         line.during(bell.clone(), || ()).unwrap();
         line.cut();
-        assert_eq!(
-            (bell.0.load(Ordering::SeqCst), Arc::strong_count(&bell)),
-            (0, 1)
-        );
+        assert_eq!((bell.0.load(Ordering::SeqCst), Arc::strong_count(&bell)), (0, 1));
     }
 
     #[test]

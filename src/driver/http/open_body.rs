@@ -44,14 +44,7 @@ impl OpenBody {
     ) -> OpenBody {
         let limit_at = clock.now() + limit;
         let (reader, state) = (Mutex::default(), Mutex::default());
-        OpenBody {
-            line,
-            clock,
-            limit_at,
-            idle_max,
-            reader,
-            state,
-        }
+        OpenBody { line, clock, limit_at, idle_max, reader, state }
     }
 
     /// The answer has begun; fails if it has been closed meanwhile.
@@ -75,9 +68,7 @@ impl OpenBody {
             ended => {
                 *reader = None;
                 drop(reader);
-                let how = ended
-                    .map(drop)
-                    .map_err(|error| failure(error.into(), &self.line));
+                let how = ended.map(drop).map_err(|error| failure(error.into(), &self.line));
                 self.end(how).map(|()| 0)
             }
         }
@@ -105,10 +96,7 @@ impl OpenBody {
     pub(super) fn due(&self, now: Time) -> Option<Time> {
         let state = self.state.lock();
         let idle_since = state.idle_since.unwrap_or(now);
-        state
-            .end
-            .is_none()
-            .then(|| self.limit_at.min(idle_since + self.idle_max))
+        state.end.is_none().then(|| self.limit_at.min(idle_since + self.idle_max))
     }
 
     /// Closes it if it must be.
@@ -118,10 +106,7 @@ impl OpenBody {
             self.close(limit(&self.line));
         } else if idle_since.is_some_and(|since| now >= since + self.idle_max) {
             let message = format!("nobody has read the stream for {:?}", self.idle_max);
-            self.close(Failure {
-                message,
-                ..limit(&self.line)
-            });
+            self.close(Failure { message, ..limit(&self.line) });
         }
     }
 

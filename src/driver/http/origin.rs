@@ -22,9 +22,7 @@ impl Origin {
         let Some((scheme, default_port)) = scheme(&uri) else {
             return broken("must start with `http://` or `https://`");
         };
-        let Some(authority) = uri
-            .authority()
-            .filter(|authority| !authority.host().is_empty())
+        let Some(authority) = uri.authority().filter(|authority| !authority.host().is_empty())
         else {
             return broken("has no host");
         };
@@ -49,9 +47,7 @@ impl Origin {
     pub(super) fn is_of(&self, uri: &Uri) -> bool {
         scheme(uri).is_some_and(|(scheme, default_port)| {
             scheme == self.scheme
-                && uri
-                    .host()
-                    .is_some_and(|host| host.eq_ignore_ascii_case(&self.host))
+                && uri.host().is_some_and(|host| host.eq_ignore_ascii_case(&self.host))
                 && uri.port_u16().unwrap_or(default_port) == self.port
         })
     }
@@ -86,10 +82,7 @@ mod tests {
     #[test]
     fn an_origin_is_scheme_host_and_port() {
         let (origin, path) = Origin::parse("https://Search.example/v1/").unwrap();
-        assert_eq!(
-            (origin.host(), origin.port(), path.as_str()),
-            ("search.example", 443, "/v1")
-        );
+        assert_eq!((origin.host(), origin.port(), path.as_str()), ("search.example", 443, "/v1"));
         for (url, same) in [
             ("https://search.example/other", true),
             ("https://SEARCH.example:443/", true),

@@ -11,11 +11,7 @@ use crate::outcome::Failure;
 
 /// Everything but what RFC 3986 calls unreserved: an argument never adds a path segment, a
 /// parameter or a fragment.
-const ARGUMENT: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
+const ARGUMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A checked request.
 #[derive(Debug)]
@@ -65,10 +61,7 @@ impl Plan {
             let value = template.fill(&args, str::to_owned);
             headers.insert(name, header_value(name.as_str(), &value).map_err(invalid)?);
         }
-        let body = self
-            .body
-            .as_ref()
-            .map(|body| body.fill(&args).to_string().into_bytes());
+        let body = self.body.as_ref().map(|body| body.fill(&args).to_string().into_bytes());
         if body.is_some() {
             let json = HeaderValue::from_static("application/json");
             headers.entry(CONTENT_TYPE).or_insert(json);
@@ -85,9 +78,7 @@ impl Plan {
         }
         let path = self.path.fill(args, encode);
         if has_dot_segment(&path) {
-            return Err(invalid(
-                "an argument makes `.` or `..` a segment of the path",
-            ));
+            return Err(invalid("an argument makes `.` or `..` a segment of the path"));
         }
         let mut url = format!("{origin}{path}");
         let mut before = '?';
@@ -101,8 +92,7 @@ impl Plan {
             url.push_str(&template.fill(args, encode));
             before = '&';
         }
-        url.parse()
-            .map_err(|_| invalid("the arguments make the URL longer than 64 KiB"))
+        url.parse().map_err(|_| invalid("the arguments make the URL longer than 64 KiB"))
     }
 }
 
@@ -131,16 +121,9 @@ pub(super) fn signature(
         body.templates(&mut plain, &mut whole);
     }
     for name in whole {
-        let elsewhere = plain
-            .iter()
-            .flat_map(|template| template.names())
-            .any(|n| n == name);
+        let elsewhere = plain.iter().flat_map(|template| template.names()).any(|n| n == name);
         if !elsewhere && !declared.iter().any(|spec| spec.name == name) {
-            declared.push(ArgSpec {
-                name: name.to_owned(),
-                kind: ArgType::Any,
-                default: None,
-            });
+            declared.push(ArgSpec { name: name.to_owned(), kind: ArgType::Any, default: None });
         }
     }
     Signature::of(plain, declared, ArgType::Scalar)

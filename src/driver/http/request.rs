@@ -153,56 +153,29 @@ impl Request {
         }
         let body = self.body.as_ref().map(BodyTemplate::parse).transpose()?;
         if body.is_some() && matches!(method, Method::GET | Method::HEAD) {
-            return Err(format!(
-                "`body`: {method} sends none; use POST, PUT, PATCH or DELETE"
-            ));
+            return Err(format!("`body`: {method} sends none; use POST, PUT, PATCH or DELETE"));
         }
-        if let Some(status) = self
-            .accept
-            .iter()
-            .find(|status| !(200..600).contains(*status))
-        {
-            return Err(format!(
-                "`accept`: {status} is no final status; use 200 to 599"
-            ));
+        if let Some(status) = self.accept.iter().find(|status| !(200..600).contains(*status)) {
+            return Err(format!("`accept`: {status} is no final status; use 200 to 599"));
         }
-        let keep = self
-            .keep
-            .iter()
-            .map(|name| header_name("keep_headers", name));
+        let keep = self.keep.iter().map(|name| header_name("keep_headers", name));
         let keep = keep.collect::<Result<_, _>>()?;
-        let idempotency = self
-            .idempotency_header
-            .map(|name| header_name("idempotency_header", &name));
+        let idempotency =
+            self.idempotency_header.map(|name| header_name("idempotency_header", &name));
         let idempotency = idempotency.transpose()?;
         let signature = signature(self.args, &path, &query, &headers, body.as_ref());
         let accept = self.accept;
-        Ok(Plan {
-            method,
-            path,
-            query,
-            headers,
-            body,
-            accept,
-            keep,
-            idempotency,
-            signature,
-        })
+        Ok(Plan { method, path, query, headers, body, accept, keep, idempotency, signature })
     }
 }
 
 fn parse_method(text: &str) -> Result<Method, String> {
-    [
-        Method::GET,
-        Method::HEAD,
-        Method::POST,
-        Method::PUT,
-        Method::PATCH,
-        Method::DELETE,
-    ]
-    .into_iter()
-    .find(|method| method.as_str() == text)
-    .ok_or_else(|| format!("`method`: `{text}` is none of GET, HEAD, POST, PUT, PATCH and DELETE"))
+    [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE]
+        .into_iter()
+        .find(|method| method.as_str() == text)
+        .ok_or_else(|| {
+            format!("`method`: `{text}` is none of GET, HEAD, POST, PUT, PATCH and DELETE")
+        })
 }
 
 fn parse_path(base: &str, path: &str) -> Result<Template, String> {
@@ -210,27 +183,18 @@ fn parse_path(base: &str, path: &str) -> Result<Template, String> {
         return Err(format!("`path`: `{path}` must start with a slash"));
     }
     if path.contains(['?', '#']) {
-        return Err(format!(
-            "`path`: `{path}` must have no `?` or `#`; parameters go to `query`"
-        ));
+        return Err(format!("`path`: `{path}` must have no `?` or `#`; parameters go to `query`"));
     }
     let literal = |text: &str| text.replace('{', "{{").replace('}', "}}");
     let template = Template::parse(&format!("{}{path}", literal(base)))
         .map_err(|error| format!("`path`: {error}"))?;
-    let sample: Args = template
-        .names()
-        .map(|name| (name.to_owned(), Value::from("x")))
-        .collect();
+    let sample: Args = template.names().map(|name| (name.to_owned(), Value::from("x"))).collect();
     let sample = template.fill(&sample, str::to_owned);
     if sample.parse::<Uri>().is_err() {
-        return Err(format!(
-            "`path`: `{path}` has a character that must be percent-encoded"
-        ));
+        return Err(format!("`path`: `{path}` has a character that must be percent-encoded"));
     }
     if has_dot_segment(&sample) {
-        return Err(format!(
-            "`path`: `{path}` must have no `.` or `..` as a segment"
-        ));
+        return Err(format!("`path`: `{path}` must have no `.` or `..` as a segment"));
     }
     Ok(template)
 }

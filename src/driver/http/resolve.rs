@@ -47,11 +47,7 @@ pub(super) struct Names {
 
 impl Names {
     pub(super) fn new(origin: Origin, look_up: LookUp, thread_name: String) -> Names {
-        let literal = origin
-            .host()
-            .trim_matches(['[', ']'])
-            .parse::<IpAddr>()
-            .ok();
+        let literal = origin.host().trim_matches(['[', ']']).parse::<IpAddr>().ok();
         let literal = literal.map(|ip| SocketAddr::new(ip, origin.port()));
         let shared = Shared {
             host: origin.host().to_owned(),
@@ -62,11 +58,7 @@ impl Names {
             state: Mutex::default(),
             changed: Condvar::new(),
         };
-        Names {
-            origin,
-            literal,
-            shared: Arc::new(shared),
-        }
+        Names { origin, literal, shared: Arc::new(shared) }
     }
 }
 
@@ -90,11 +82,7 @@ impl Resolver for Names {
                 }
             }
         }
-        if addrs.is_empty() {
-            Err(Error::HostNotFound)
-        } else {
-            Ok(addrs)
-        }
+        if addrs.is_empty() { Err(Error::HostNotFound) } else { Ok(addrs) }
     }
 }
 
@@ -165,30 +153,17 @@ impl Shared {
     fn begin(self: &Arc<Shared>) -> io::Result<()> {
         let shared = Arc::clone(self);
         let work = move || {
-            let found = catch_unwind(AssertUnwindSafe(|| {
-                (shared.look_up)(&shared.host, shared.port)
-            }));
-            shared.end(
-                found
-                    .ok()
-                    .and_then(Result::ok)
-                    .filter(|addrs| !addrs.is_empty()),
-            );
+            let found =
+                catch_unwind(AssertUnwindSafe(|| (shared.look_up)(&shared.host, shared.port)));
+            shared.end(found.ok().and_then(Result::ok).filter(|addrs| !addrs.is_empty()));
         };
         // Never joined: nothing can end a look-up that hangs.
-        thread::Builder::new()
-            .name(self.thread_name.clone())
-            .spawn(work)
-            .map(drop)
+        thread::Builder::new().name(self.thread_name.clone()).spawn(work).map(drop)
     }
 
     fn end(&self, addrs: Option<Vec<SocketAddr>>) {
         let mut state = self.state.lock();
-        let fresh = if addrs.is_some() {
-            FRESH
-        } else {
-            Duration::ZERO
-        };
+        let fresh = if addrs.is_some() { FRESH } else { Duration::ZERO };
         state.fresh_until = self.clock.now() + fresh;
         state.addrs = addrs;
         state.looking = false;
@@ -206,8 +181,6 @@ impl Interrupt for Shared {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
-            .field("host", &self.host)
-            .finish_non_exhaustive()
+        f.debug_struct("Shared").field("host", &self.host).finish_non_exhaustive()
     }
 }

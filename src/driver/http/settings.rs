@@ -128,16 +128,9 @@ impl Http {
             .timeout_resolve(Some(self.connect_timeout))
             .timeout_connect(Some(self.connect_timeout))
             .build();
-        let connector = WireConnector {
-            clock: Clock::system(),
-        }
-        .chain(self.tls.connector()?)
-        .chain(Connected);
-        let names = Names::new(
-            origin.clone(),
-            self.look_up,
-            format!("{}-dns", sizing.partition),
-        );
+        let connector =
+            WireConnector { clock: Clock::system() }.chain(self.tls.connector()?).chain(Connected);
+        let names = Names::new(origin.clone(), self.look_up, format!("{}-dns", sizing.partition));
         Ok(Client::new(Partition {
             agent: Agent::with_parts(config, connector, names),
             origin,

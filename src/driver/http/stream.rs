@@ -52,11 +52,7 @@ pub struct StreamTool {
 
 impl StreamTool {
     pub(super) fn new(partition: Arc<Partition>, plan: Plan, limits: StreamLimits) -> StreamTool {
-        StreamTool {
-            partition,
-            plan: Arc::new(plan),
-            limits,
-        }
+        StreamTool { partition, plan: Arc::new(plan), limits }
     }
 
     /// Checks `args`. Never blocks.
@@ -66,21 +62,14 @@ impl StreamTool {
     /// [`FailureReason::InvalidCall`], naming the argument.
     pub fn prepare(&self, args: &Args) -> Result<Opening, Failure> {
         let partition = &self.partition;
-        let filled = self
-            .plan
-            .fill(partition.origin.as_str(), &partition.headers, args)?;
-        Ok(Opening {
-            tool: self.clone(),
-            filled,
-        })
+        let filled = self.plan.fill(partition.origin.as_str(), &partition.headers, args)?;
+        Ok(Opening { tool: self.clone(), filled })
     }
 }
 
 impl fmt::Debug for StreamTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StreamTool")
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
+        f.debug_struct("StreamTool").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 
@@ -99,11 +88,7 @@ impl Opening {
     ///
     /// As for a tool that is no stream.
     pub fn open(&self, run: &Run) -> Result<Stream, Failure> {
-        let StreamTool {
-            partition,
-            plan,
-            limits,
-        } = &self.tool;
+        let StreamTool { partition, plan, limits } = &self.tool;
         let watch = &partition.watch;
         let line = Arc::new(Line::default());
         let body = watch.body(Arc::clone(&line), run.remaining(), limits.idle_max);

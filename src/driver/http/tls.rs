@@ -58,15 +58,11 @@ impl Tls {
 
     pub(super) fn connector(&self) -> Result<TlsConnector, String> {
         let roots = match &self.roots {
-            None => RootCertStore {
-                roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-            },
+            None => RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() },
             Some(pem) => {
                 let mut roots = RootCertStore::empty();
                 for root in certificates("tls.roots", pem)? {
-                    roots
-                        .add(root)
-                        .map_err(|error| format!("`tls.roots`: {error}"))?;
+                    roots.add(root).map_err(|error| format!("`tls.roots`: {error}"))?;
                 }
                 roots
             }
@@ -86,9 +82,7 @@ impl Tls {
                     .map_err(|error| format!("`tls.client_key`: {error}"))?
             }
         };
-        Ok(TlsConnector {
-            config: Arc::new(config),
-        })
+        Ok(TlsConnector { config: Arc::new(config) })
     }
 }
 
@@ -140,10 +134,7 @@ impl Connector<Wire> for TlsConnector {
             details.config.input_buffer_size(),
             details.config.output_buffer_size(),
         );
-        Ok(Some(Either::B(TlsWire {
-            stream: StreamOwned::new(session, wire),
-            buffers,
-        })))
+        Ok(Some(Either::B(TlsWire { stream: StreamOwned::new(session, wire), buffers })))
     }
 }
 

@@ -31,12 +31,7 @@ struct State {
 impl Watch {
     pub(super) fn new(thread_name: String) -> Watch {
         let (state, changed) = (Mutex::default(), Condvar::new());
-        Watch {
-            thread_name,
-            clock: Clock::system(),
-            state,
-            changed,
-        }
+        Watch { thread_name, clock: Clock::system(), state, changed }
     }
 
     /// A body of a stream that ends by `limit` from now; not watched yet.
@@ -58,9 +53,7 @@ impl Watch {
         let mut state = self.state.lock();
         if !state.running {
             let watch = Arc::clone(self);
-            thread::Builder::new()
-                .name(self.thread_name.clone())
-                .spawn(move || watch.run())?;
+            thread::Builder::new().name(self.thread_name.clone()).spawn(move || watch.run())?;
             state.running = true;
         }
         state.bodies.push(Arc::downgrade(body));

@@ -108,11 +108,7 @@ pub(super) fn left(details: &ConnectionDetails) -> Result<NextTimeout, Error> {
     {
         timeout.after = timeout.after.saturating_sub(begun.elapsed()).into();
     }
-    if timeout.after.is_zero() {
-        Err(Error::Timeout(timeout.reason))
-    } else {
-        Ok(timeout)
-    }
+    if timeout.after.is_zero() { Err(Error::Timeout(timeout.reason)) } else { Ok(timeout) }
 }
 
 /// One TCP connection.
@@ -194,8 +190,7 @@ impl Transport for Wire {
         }
         let until = self.clock.now() + *timeout.after;
         let socket = self.socket.clone();
-        line.during(socket, || self.write(amount, until))?
-            .map_err(|error| failed(error, timeout))
+        line.during(socket, || self.write(amount, until))?.map_err(|error| failed(error, timeout))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
@@ -212,11 +207,7 @@ impl Transport for Wire {
     /// nobody asked for, or the end, make it useless.
     fn is_open(&mut self) -> bool {
         self.pooled = true;
-        let peeked = recv(
-            &*self.socket,
-            &mut [0; 1],
-            RecvFlags::PEEK | RecvFlags::DONTWAIT,
-        );
+        let peeked = recv(&*self.socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         matches!(peeked, Err(Errno::AGAIN))
     }
 }

@@ -23,11 +23,7 @@ impl Answer {
     pub(super) fn decode(self) -> Result<Value, Failure> {
         match self {
             Answer::Affected(count) => Ok(rows_affected(count)),
-            Answer::Rows(rows) => rows
-                .iter()
-                .map(row)
-                .collect::<Result<_, _>>()
-                .map(Value::Array),
+            Answer::Rows(rows) => rows.iter().map(row).collect::<Result<_, _>>().map(Value::Array),
         }
     }
 }
@@ -53,11 +49,7 @@ fn row(row: &Row) -> Result<Value, Failure> {
     let mut object = Map::with_capacity(row.len());
     for (at, column) in row.columns().iter().enumerate() {
         let bad = |error: String| {
-            let message = format!(
-                "column `{}` of type {}: {error}",
-                column.name(),
-                column.type_()
-            );
+            let message = format!("column `{}` of type {}: {error}", column.name(), column.type_());
             Failure::new(FailureReason::Decode, message)
         };
         let raw: Option<Raw<'_>> = row.try_get(at).map_err(|error| bad(error.to_string()))?;
@@ -147,8 +139,7 @@ fn codec(ty: &Type) -> Option<fn(&[u8]) -> Decoded> {
 }
 
 fn fixed<const N: usize>(raw: &[u8]) -> Result<[u8; N], Box<dyn Error + Sync + Send>> {
-    raw.try_into()
-        .map_err(|_| format!("{} bytes where {N} are due", raw.len()).into())
+    raw.try_into().map_err(|_| format!("{} bytes where {N} are due", raw.len()).into())
 }
 
 fn take<'a>(raw: &mut &'a [u8], count: usize) -> Result<&'a [u8], Box<dyn Error + Sync + Send>> {
@@ -170,28 +161,17 @@ fn text(raw: &[u8]) -> Decoded {
 }
 
 fn versioned(raw: &[u8]) -> Result<&[u8], Box<dyn Error + Sync + Send>> {
-    raw.strip_prefix(&[1])
-        .ok_or_else(|| "its version is not 1".into())
+    raw.strip_prefix(&[1]).ok_or_else(|| "its version is not 1".into())
 }
 
 /// The shortest digits that are this number, not those of its nearest 64-bit one.
 fn float4(number: f32) -> Decoded {
-    Ok(if number.is_finite() {
-        float(number.to_string().parse()?)
-    } else {
-        float(number.into())
-    })
+    Ok(if number.is_finite() { float(number.to_string().parse()?) } else { float(number.into()) })
 }
 
 fn uuid(raw: &[u8]) -> Decoded {
     let digits = format!("{:032x}", u128::from_be_bytes(fixed(raw)?));
-    let parts = [
-        &digits[..8],
-        &digits[8..12],
-        &digits[12..16],
-        &digits[16..20],
-        &digits[20..],
-    ];
+    let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
     Ok(parts.join("-").into())
 }
 
@@ -215,11 +195,7 @@ fn inet(mut raw: &[u8]) -> Decoded {
         _ => return Err("an address of neither family".into()),
     };
     let whole = bits == full && !is_cidr;
-    Ok(if whole {
-        address.into()
-    } else {
-        format!("{address}/{bits}").into()
-    })
+    Ok(if whole { address.into() } else { format!("{address}/{bits}").into() })
 }
 
 fn macaddr(raw: &[u8]) -> Decoded {
@@ -248,25 +224,18 @@ fn numeric(mut raw: &[u8]) -> Decoded {
         0xF000 => return Ok("-Infinity".into()),
         _ => return Err("a sign that is none".into()),
     };
-    let digits = (0..groups)
-        .map(|_| short(&mut raw))
-        .collect::<Result<Vec<_>, _>>()?;
+    let digits = (0..groups).map(|_| short(&mut raw)).collect::<Result<Vec<_>, _>>()?;
     let group = |place: i32| {
         let at = i32::from(weight) - place;
-        usize::try_from(at)
-            .ok()
-            .and_then(|at| digits.get(at))
-            .copied()
-            .unwrap_or(0)
+        usize::try_from(at).ok().and_then(|at| digits.get(at)).copied().unwrap_or(0)
     };
     let _ = write!(text, "{}", group(i32::from(weight).max(0)));
     for place in (0..i32::from(weight)).rev() {
         let _ = write!(text, "{:04}", group(place));
     }
     if scale > 0 {
-        let fraction: String = (1..=scale.div_ceil(4))
-            .map(|at| format!("{:04}", group(-(at as i32))))
-            .collect();
+        let fraction: String =
+            (1..=scale.div_ceil(4)).map(|at| format!("{:04}", group(-(at as i32)))).collect();
         let _ = write!(text, ".{}", &fraction[..scale]);
     }
     Ok(text.into())
@@ -295,8 +264,5 @@ fn nested(member: &Type, lengths: &[usize], raw: &mut &[u8]) -> Decoded {
             Ok(size) => decode(member, take(raw, size)?),
         };
     };
-    (0..*length)
-        .map(|_| nested(member, inner, raw))
-        .collect::<Result<_, _>>()
-        .map(Value::Array)
+    (0..*length).map(|_| nested(member, inner, raw)).collect::<Result<_, _>>().map(Value::Array)
 }

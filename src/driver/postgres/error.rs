@@ -25,11 +25,7 @@ pub(super) fn by_whom(failure: Failure, ending: Option<FailureReason>, run: &Run
     match ending.or_else(over) {
         Some(reason) if !verdict => {
             let begun = failure.executed != Executed::No;
-            ended(reason).executed(if begun {
-                Executed::Unknown
-            } else {
-                Executed::No
-            })
+            ended(reason).executed(if begun { Executed::Unknown } else { Executed::No })
         }
         _ => failure,
     }
@@ -71,9 +67,7 @@ fn words(error: &postgres::Error) -> String {
 
 /// Whether the server goes on serving the connection.
 pub(super) fn leaves_connection(error: &postgres::Error) -> bool {
-    error
-        .as_db_error()
-        .is_some_and(|said| said.parsed_severity() == Some(Severity::Error))
+    error.as_db_error().is_some_and(|said| said.parsed_severity() == Some(Severity::Error))
 }
 
 /// Whether the statement must be prepared anew because its tables have changed. The code alone

@@ -112,13 +112,7 @@ impl Postgres {
         let watch = Watch::start(&sizing.partition, calls_max)
             .map_err(|error| BuildError::new("connections", format!("no thread: {error}")))?;
         let resolver = Resolver::new(pool.housekeeping(), calls_max);
-        Ok(Database(Arc::new(Inner {
-            target,
-            pool,
-            resolver,
-            watch,
-            clock: Clock::system(),
-        })))
+        Ok(Database(Arc::new(Inner { target, pool, resolver, watch, clock: Clock::system() })))
     }
 }
 
@@ -147,18 +141,13 @@ impl Database {
     /// Placeholders and params that do not match, and what is not one plain statement.
     pub fn tool(&self, query: Query) -> Result<Arc<dyn Tool>, BuildError> {
         let plan = Arc::new(query.plan(Dialect::Postgres)?);
-        Ok(Arc::new(PostgresTool {
-            database: self.clone(),
-            plan,
-        }))
+        Ok(Arc::new(PostgresTool { database: self.clone(), plan }))
     }
 }
 
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Database")
-            .field("pool", &self.0.pool)
-            .finish_non_exhaustive()
+        f.debug_struct("Database").field("pool", &self.0.pool).finish_non_exhaustive()
     }
 }
 
@@ -206,9 +195,8 @@ impl Inner {
             return Err(ended(FailureReason::Limit).executed(Executed::No));
         }
         let now = self.clock.now();
-        let fit = seat
-            .as_mut()
-            .is_some_and(|session| session.is_held_by(call) && session.is_fit(now));
+        let fit =
+            seat.as_mut().is_some_and(|session| session.is_held_by(call) && session.is_fit(now));
         if !fit {
             *seat = None;
         }
@@ -217,9 +205,7 @@ impl Inner {
             None => seat.insert(connect::connect(&self.target, &self.resolver, call, run)?),
         };
         if !call.asks(session.cancel_request()) {
-            let reason = call
-                .ending()
-                .unwrap_or(crate::outcome::FailureReason::Limit);
+            let reason = call.ending().unwrap_or(crate::outcome::FailureReason::Limit);
             return Err(error::ended(reason).executed(Executed::No));
         }
         session.query(plan, values)

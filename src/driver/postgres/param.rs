@@ -94,9 +94,7 @@ fn rule(ty: &Type) -> &'static str {
 }
 
 fn whole(value: &Value, min: i64, max: i64) -> Option<String> {
-    let number = value
-        .as_i64()
-        .filter(|number| (min..=max).contains(number))?;
+    let number = value.as_i64().filter(|number| (min..=max).contains(number))?;
     Some(number.to_string())
 }
 
@@ -106,9 +104,7 @@ fn decimal(value: &Value) -> Option<String> {
         Value::Number(number) => Some(number.to_string()),
         Value::String(text) => {
             let number = text.parse::<f64>().is_ok_and(f64::is_finite);
-            let plain = text
-                .bytes()
-                .all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
+            let plain = text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
             (number && plain).then(|| text.clone())
         }
         _ => None,
@@ -124,9 +120,7 @@ fn one_of(value: &Value, allowed: &[String]) -> Result<String, String> {
 
 /// A list as PostgreSQL writes arrays: `{"a","b",NULL,{…}}`.
 fn list(value: &Value, member: &Type) -> Result<String, String> {
-    let items = value
-        .as_array()
-        .ok_or_else(|| format!("must be a list of {}", member.name()))?;
+    let items = value.as_array().ok_or_else(|| format!("must be a list of {}", member.name()))?;
     let nests = !matches!(*member, Type::JSON | Type::JSONB);
     let mut literal = String::from("{");
     for (at, item) in items.iter().enumerate() {
@@ -165,25 +159,13 @@ mod tests {
             (json!(7), Type::INT4, "7"),
             (json!(true), Type::BOOL, "true"),
             (json!(1.5), Type::FLOAT8, "1.5"),
-            (
-                json!("12345678901234567890.5"),
-                Type::NUMERIC,
-                "12345678901234567890.5",
-            ),
+            (json!("12345678901234567890.5"), Type::NUMERIC, "12345678901234567890.5"),
             (json!("x"), Type::TEXT, "x"),
             (json!({"a": [1, null]}), Type::JSONB, r#"{"a":[1,null]}"#),
             (json!("s"), Type::JSON, r#""s""#),
             (json!([1, null, 2]), Type::INT4_ARRAY, r#"{"1",NULL,"2"}"#),
-            (
-                json!([["a\"b"], ["c\\"]]),
-                Type::TEXT_ARRAY,
-                r#"{{"a\"b"},{"c\\"}}"#,
-            ),
-            (
-                json!([[1], {"a": "b"}]),
-                Type::JSON_ARRAY,
-                r#"{"[1]","{\"a\":\"b\"}"}"#,
-            ),
+            (json!([["a\"b"], ["c\\"]]), Type::TEXT_ARRAY, r#"{{"a\"b"},{"c\\"}}"#),
+            (json!([[1], {"a": "b"}]), Type::JSON_ARRAY, r#"{"[1]","{\"a\":\"b\"}"}"#),
         ] {
             assert_eq!(encoded(&value, &ty).as_deref(), Some(text), "{ty}");
         }
@@ -193,35 +175,15 @@ mod tests {
     #[test]
     fn wrong_types_are_told_without_the_value() {
         for (value, ty, rule) in [
-            (
-                json!("secret"),
-                Type::INT4,
-                "a whole number of 32 bits (int4)",
-            ),
-            (
-                json!(40_000),
-                Type::INT2,
-                "a whole number of 16 bits (int2)",
-            ),
+            (json!("secret"), Type::INT4, "a whole number of 32 bits (int4)"),
+            (json!(40_000), Type::INT2, "a whole number of 16 bits (int2)"),
             (json!(1.5), Type::INT8, "a whole number of 64 bits (int8)"),
-            (
-                json!(u64::MAX),
-                Type::INT8,
-                "a whole number of 64 bits (int8)",
-            ),
+            (json!(u64::MAX), Type::INT8, "a whole number of 64 bits (int8)"),
             (json!(1), Type::TEXT, "a string (text)"),
             (json!("1"), Type::BOOL, "true or false (bool)"),
-            (
-                json!("1 or 1"),
-                Type::NUMERIC,
-                "a number, or a string with one (numeric)",
-            ),
+            (json!("1 or 1"), Type::NUMERIC, "a number, or a string with one (numeric)"),
             (json!("secret"), Type::INT4_ARRAY, "a list of int4"),
-            (
-                json!([1, "secret"]),
-                Type::INT4_ARRAY,
-                "item 2: must be a whole number",
-            ),
+            (json!([1, "secret"]), Type::INT4_ARRAY, "item 2: must be a whole number"),
             (json!("a\0secret"), Type::TEXT, "the character NUL"),
         ] {
             let error = encode(&value, &ty).unwrap_err();

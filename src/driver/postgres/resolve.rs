@@ -24,18 +24,9 @@ pub(super) struct Resolver {
 impl Resolver {
     /// A resolver that takes `open_max` questions at once.
     pub(super) fn new(housekeeping: &Arc<ScheduledThreadPool>, open_max: usize) -> Resolver {
-        let lookup = |host: &str| {
-            Ok((host, 0)
-                .to_socket_addrs()?
-                .map(|found| found.ip())
-                .collect())
-        };
-        Resolver {
-            housekeeping: Arc::clone(housekeeping),
-            open: Arc::default(),
-            open_max,
-            lookup,
-        }
+        let lookup =
+            |host: &str| Ok((host, 0).to_socket_addrs()?.map(|found| found.ip()).collect());
+        Resolver { housekeeping: Arc::clone(housekeeping), open: Arc::default(), open_max, lookup }
     }
 
     /// The addresses of `host`. Blocks at most until the run's limit or its cancel.
@@ -47,9 +38,7 @@ impl Resolver {
             .ok_or_else(|| unresolved(host, "the resolver does not answer"))?;
         let (send, answer) = bounded(2);
         let cancelled = send.clone();
-        let _hook = run
-            .cancel_token()
-            .on_cancel(move || drop(cancelled.try_send(None)));
+        let _hook = run.cancel_token().on_cancel(move || drop(cancelled.try_send(None)));
         let (asker, lookup, name) = (Arc::new(()), self.lookup, host.to_owned());
         let asked = Arc::downgrade(&asker);
         self.housekeeping.execute(move || {
@@ -117,25 +106,13 @@ mod tests {
             resolver.addresses("db.example", &run)
         };
         let started = Instant::now();
-        assert_eq!(
-            ask(20, &CancelToken::new()).unwrap_err().reason,
-            FailureReason::Limit
-        );
+        assert_eq!(ask(20, &CancelToken::new()).unwrap_err().reason, FailureReason::Limit);
         let cancelled = CancelToken::new();
         cancelled.cancel();
-        assert_eq!(
-            ask(60_000, &cancelled).unwrap_err().reason,
-            FailureReason::Cancelled
-        );
-        assert_eq!(
-            ask(20, &CancelToken::new()).unwrap_err().reason,
-            FailureReason::Limit
-        );
+        assert_eq!(ask(60_000, &cancelled).unwrap_err().reason, FailureReason::Cancelled);
+        assert_eq!(ask(20, &CancelToken::new()).unwrap_err().reason, FailureReason::Limit);
         let full = ask(60_000, &CancelToken::new()).unwrap_err();
-        assert_eq!(
-            (full.reason, full.executed),
-            (FailureReason::Connect, Executed::No)
-        );
+        assert_eq!((full.reason, full.executed), (FailureReason::Connect, Executed::No));
         assert!(started.elapsed() < Duration::from_secs(10));
 
         let literal = resolver.addresses("::1", &Run::detached(Duration::ZERO, cancelled));
@@ -147,11 +124,7 @@ mod tests {
         while found.is_err() && started.elapsed() < Duration::from_secs(30) {
             found = ask(60_000, &CancelToken::new());
         }
-        assert_eq!(
-            found.unwrap(),
-            [IpAddr::from([127, 0, 0, 1])],
-            "it works again"
-        );
+        assert_eq!(found.unwrap(), [IpAddr::from([127, 0, 0, 1])], "it works again");
     }
 
     #[test]
@@ -159,17 +132,8 @@ mod tests {
         let pool = Arc::new(ScheduledThreadPool::builder().num_threads(1).build());
         let resolver = Resolver::new(&pool, 1);
         let run = Run::detached(Duration::from_secs(30), CancelToken::new());
-        assert!(
-            resolver
-                .addresses("localhost", &run)
-                .unwrap()
-                .iter()
-                .any(IpAddr::is_loopback)
-        );
+        assert!(resolver.addresses("localhost", &run).unwrap().iter().any(IpAddr::is_loopback));
         let failure = resolver.addresses("no such host", &run).unwrap_err();
-        assert_eq!(
-            (failure.reason, failure.executed),
-            (FailureReason::Connect, Executed::No)
-        );
+        assert_eq!((failure.reason, failure.executed), (FailureReason::Connect, Executed::No));
     }
 }

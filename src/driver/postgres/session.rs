@@ -55,14 +55,9 @@ impl Session {
             used_at: Time::ZERO,
             at_rest: true,
         };
-        let millis = statement_timeout
-            .as_millis()
-            .clamp(1, i32::MAX.unsigned_abs().into());
+        let millis = statement_timeout.as_millis().clamp(1, i32::MAX.unsigned_abs().into());
         let limit = format!("set statement_timeout = {millis}");
-        session
-            .client
-            .batch_execute(&limit)
-            .map_err(|error| error::connecting(&error))?;
+        session.client.batch_execute(&limit).map_err(|error| error::connecting(&error))?;
         // Servers before version 14 and some systems cannot; their queries end a little later.
         let check = format!("set client_connection_check_interval = {CLIENT_CHECK_MS}");
         match session.client.batch_execute(&check) {
@@ -157,13 +152,8 @@ impl Session {
         })?;
         let mut allowance = plan.allowance();
         let mut kept = Vec::new();
-        while let Some(row) = rows
-            .next()
-            .map_err(|error| No::Server(error, Executed::Yes))?
-        {
-            allowance
-                .take_row(row.raw_size_bytes())
-                .map_err(No::TooLarge)?;
+        while let Some(row) = rows.next().map_err(|error| No::Server(error, Executed::Yes))? {
+            allowance.take_row(row.raw_size_bytes()).map_err(No::TooLarge)?;
             kept.push(row);
         }
         if statement.columns().is_empty() {
@@ -183,8 +173,7 @@ impl Session {
         if self.statements.len() >= STATEMENTS {
             self.statements.clear();
         }
-        self.statements
-            .insert(Arc::clone(&plan.sql), statement.clone());
+        self.statements.insert(Arc::clone(&plan.sql), statement.clone());
         Ok(statement)
     }
 }

@@ -101,10 +101,7 @@ impl MakeTlsConnect<Socket> for Capture {
         }
         let connector = MakeTlsConnect::<Socket>::make_tls_connect(&mut self.tls, domain);
         let connector = connector.map_err(io::Error::other)?;
-        Ok(Noted {
-            connector,
-            found: Arc::clone(&self.found),
-        })
+        Ok(Noted { connector, found: Arc::clone(&self.found) })
     }
 }
 
@@ -135,10 +132,7 @@ mod find {
     use rustix::net::sockopt;
 
     /// A second descriptor of the socket with this mark.
-    #[expect(
-        unsafe_code,
-        reason = "descriptors that were listed by number are looked at"
-    )]
+    #[expect(unsafe_code, reason = "descriptors that were listed by number are looked at")]
     pub(super) fn marked(mark: u32) -> Option<TcpStream> {
         let numbers = fs::read_dir("/proc/self/fd").ok()?.flatten();
         let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());

@@ -29,10 +29,7 @@ pub(super) fn timestamp(micros: i64, zone: &str) -> String {
 pub(super) fn time(micros: i64) -> String {
     let seconds = micros / 1_000_000;
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
-    format!(
-        "{hours:02}:{minutes:02}:{}",
-        fraction(seconds % 60, micros % 1_000_000, 2)
-    )
+    format!("{hours:02}:{minutes:02}:{}", fraction(seconds % 60, micros % 1_000_000, 2))
 }
 
 /// Seconds west of Greenwich, as PostgreSQL counts them.
@@ -99,11 +96,7 @@ fn civil(days: i64) -> String {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 {
-        from_march + 3
-    } else {
-        from_march - 9
-    };
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     let sign = if year < 0 { "-" } else { "" };
     format!("{sign}{:04}-{month:02}-{day:02}", year.abs())

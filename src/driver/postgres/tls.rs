@@ -37,16 +37,10 @@ pub(super) struct Files {
 pub(super) fn connector(check: Check, files: &Files) -> Result<MakeRustlsConnect, BuildError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match check {
-        Check::Nothing => Arc::new(Lenient {
-            issuer: None,
-            provider: Arc::clone(&provider),
-        }),
+        Check::Nothing => Arc::new(Lenient { issuer: None, provider: Arc::clone(&provider) }),
         Check::Issuer => {
             let issuer = Some(issued_under(roots(files)?, &provider)?);
-            Arc::new(Lenient {
-                issuer,
-                provider: Arc::clone(&provider),
-            })
+            Arc::new(Lenient { issuer, provider: Arc::clone(&provider) })
         }
         Check::Full => issued_under(roots(files)?, &provider)?,
     };
@@ -78,15 +72,11 @@ pub(super) fn connector(check: Check, files: &Files) -> Result<MakeRustlsConnect
 /// The roots in `sslrootcert`, or those that browsers trust.
 fn roots(files: &Files) -> Result<RootCertStore, BuildError> {
     let Some(path) = &files.root else {
-        return Ok(RootCertStore {
-            roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-        });
+        return Ok(RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() });
     };
     let mut roots = RootCertStore::empty();
     for certificate in certificates("sslrootcert", path)? {
-        roots
-            .add(certificate)
-            .map_err(|error| unreadable("sslrootcert", path, &error))?;
+        roots.add(certificate).map_err(|error| unreadable("sslrootcert", path, &error))?;
     }
     Ok(roots)
 }
@@ -165,8 +155,6 @@ impl ServerCertVerifier for Lenient {
     }
 
     fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -39,16 +39,11 @@ pub(super) struct Endpoint {
 
 impl Target {
     pub(super) fn parse(url: &str, sizing: &Sizing) -> Result<Target, BuildError> {
-        let is_url = ["postgres://", "postgresql://"]
-            .iter()
-            .any(|scheme| url.starts_with(scheme));
+        let is_url = ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
         let (rest, options) = split_options(url);
         let (ours, theirs) = options.ok_or_else(not_a_url)?;
-        let url = if theirs.is_empty() {
-            rest.into()
-        } else {
-            format!("{rest}?{}", theirs.join("&"))
-        };
+        let url =
+            if theirs.is_empty() { rest.into() } else { format!("{rest}?{}", theirs.join("&")) };
         let mut config: Config = url.parse().map_err(|_| not_a_url())?;
         let endpoints = endpoints(&config)?;
         if !is_url || endpoints.is_empty() {
@@ -67,10 +62,7 @@ impl Target {
         }
         Ok(Target {
             endpoints,
-            connect_timeout: config
-                .get_connect_timeout()
-                .copied()
-                .unwrap_or(CONNECT_TIMEOUT),
+            connect_timeout: config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT),
             user_timeout: config.get_tcp_user_timeout().copied(),
             statement_timeout: sizing.run_limit,
             config: without_hosts(&config),
@@ -133,11 +125,8 @@ fn ssl_mode(mode: &str) -> Result<(SslMode, Check), BuildError> {
 }
 
 fn endpoints(config: &Config) -> Result<Vec<Endpoint>, BuildError> {
-    let (hosts, addresses, ports) = (
-        config.get_hosts(),
-        config.get_hostaddrs(),
-        config.get_ports(),
-    );
+    let (hosts, addresses, ports) =
+        (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
     let count = hosts.len().max(addresses.len());
     let fits = |given: usize| given <= 1 || given == count;
     if !fits(ports.len())
@@ -201,14 +190,7 @@ mod tests {
 
     fn target(url: &str) -> Result<Target, BuildError> {
         let run_limit = Duration::from_secs(1);
-        Target::parse(
-            url,
-            &Sizing {
-                partition: "tickets".into(),
-                connections: 1,
-                run_limit,
-            },
-        )
+        Target::parse(url, &Sizing { partition: "tickets".into(), connections: 1, run_limit })
     }
 
     #[test]
@@ -216,11 +198,7 @@ mod tests {
         let url = "postgres://u:p%40w@a.example:6000,10.0.0.2/db?connect_timeout=2\
                    &tcp_user_timeout=30&sslmode=require&application_name=x";
         let target = target(url).unwrap();
-        let ports: Vec<_> = target
-            .endpoints
-            .iter()
-            .map(|endpoint| endpoint.port)
-            .collect();
+        let ports: Vec<_> = target.endpoints.iter().map(|endpoint| endpoint.port).collect();
         assert_eq!(ports, [6000, 5432]);
         assert_eq!(target.endpoints[0].host, Host::Tcp("a.example".into()));
         assert_eq!(target.connect_timeout, Duration::from_secs(2));
@@ -236,10 +214,7 @@ mod tests {
         let target = target("postgres://u:what?sslmode=no@h/db").unwrap();
         assert_eq!(target.config.get_password(), Some(&b"what?sslmode=no"[..]));
         assert_eq!(target.connect_timeout, CONNECT_TIMEOUT);
-        assert_eq!(
-            target.config.get_application_name(),
-            Some("watertight/tickets")
-        );
+        assert_eq!(target.config.get_application_name(), Some("watertight/tickets"));
     }
 
     #[test]
@@ -252,16 +227,11 @@ mod tests {
             ("host=h password=hunter2", "url"),
             ("postgres://u:hunter2@h/db?sslmode=hunter2", "sslmode"),
             ("postgres://u:hunter2@h/db?sslrootcert=/none", "sslrootcert"),
-            (
-                "postgres://u:hunter2@h/db?sslmode=verify-full&sslrootcert=/none",
-                "sslrootcert",
-            ),
+            ("postgres://u:hunter2@h/db?sslmode=verify-full&sslrootcert=/none", "sslrootcert"),
             ("postgres://u:hunter2@h/db?sslcert=/none", "sslcert"),
             ("postgres://u:hunter2@a,b/db?hostaddr=10.0.0.1", "url"),
         ] {
-            let Err(error) = target(url) else {
-                panic!("{url} is taken")
-            };
+            let Err(error) = target(url) else { panic!("{url} is taken") };
             assert_eq!(error.key(), key, "{url}: {error}");
             assert!(!error.to_string().contains("hunter2"), "{error}");
         }

@@ -66,10 +66,7 @@ impl Watch {
     pub(super) fn start(partition: &str, calls_max: usize) -> io::Result<Watch> {
         let (requests, asked) = bounded(calls_max);
         let shared = Arc::new(Shared {
-            state: Mutex::new(State {
-                wakes_at: Time::MAX,
-                ..State::default()
-            }),
+            state: Mutex::new(State { wakes_at: Time::MAX, ..State::default() }),
             changed: Condvar::new(),
             clock: Clock::system(),
             requests,
@@ -81,10 +78,7 @@ impl Watch {
         };
         let named = |role: &str| Builder::new().name(format!("{partition}-{role}"));
         let watching = named("watch").spawn(move || watched.watch())?;
-        let watch = Watch {
-            shared,
-            watching: Some(watching),
-        };
+        let watch = Watch { shared, watching: Some(watching) };
         named("cancel").spawn(move || cancel::send_all(&asked, under_way))?;
         Ok(watch)
     }
@@ -94,15 +88,9 @@ impl Watch {
         let id = self.shared.begin(run.remaining());
         let (cancelled, aborted) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
         let token = run.cancel_token();
-        let hooks = [
-            token.on_cancel(move || cancelled.end(id)),
-            token.on_abort(move || aborted.abort(id)),
-        ];
-        Watched {
-            shared: Arc::clone(&self.shared),
-            id,
-            _hooks: hooks,
-        }
+        let hooks =
+            [token.on_cancel(move || cancelled.end(id)), token.on_abort(move || aborted.abort(id))];
+        Watched { shared: Arc::clone(&self.shared), id, _hooks: hooks }
     }
 }
 
@@ -177,15 +165,7 @@ impl Shared {
         let mut state = self.state.lock();
         let id = state.next_id;
         state.next_id += 1;
-        state.calls.insert(
-            id,
-            Call {
-                due,
-                ending: None,
-                socket: None,
-                request: None,
-            },
-        );
+        state.calls.insert(id, Call { due, ending: None, socket: None, request: None });
         self.wake_by(&mut state, due);
         id
     }
@@ -207,11 +187,7 @@ impl Shared {
     /// The caller has cancelled. Never blocks.
     fn end(&self, id: u64) {
         let mut state = self.state.lock();
-        if let Some(call) = state
-            .calls
-            .get_mut(&id)
-            .filter(|call| call.ending.is_none())
-        {
+        if let Some(call) = state.calls.get_mut(&id).filter(|call| call.ending.is_none()) {
             self.ask_or_shut(id, call, FailureReason::Cancelled);
             let due = call.due;
             self.wake_by(&mut state, due);
@@ -309,10 +285,7 @@ mod tests {
 
     fn goes_on(server: &TcpStream) {
         server.set_nonblocking(true).unwrap();
-        let kind = server
-            .peek(&mut [0])
-            .expect_err("it is open and silent")
-            .kind();
+        let kind = server.peek(&mut [0]).expect_err("it is open and silent").kind();
         assert_eq!(kind, io::ErrorKind::WouldBlock);
     }
 

@@ -61,11 +61,7 @@ impl Capture {
         let head = without_cut_end(&self.head);
         let tail = without_cut_start(&tail);
         let left_out = self.total - (head.len() + tail.len()) as u64;
-        format!(
-            "{}\n[... {left_out} bytes left out ...]\n{}",
-            lossy(head),
-            lossy(tail)
-        )
+        format!("{}\n[... {left_out} bytes left out ...]\n{}", lossy(head), lossy(tail))
     }
 }
 
@@ -76,10 +72,7 @@ fn lossy(bytes: &[u8]) -> String {
 /// `bytes` without the first bytes of a character that goes on after them.
 fn without_cut_end(bytes: &[u8]) -> &[u8] {
     let from = bytes.len().saturating_sub(3);
-    let last = bytes[from..]
-        .iter()
-        .rposition(|byte| byte & 0xC0 == 0xC0)
-        .map(|at| from + at);
+    let last = bytes[from..].iter().rposition(|byte| byte & 0xC0 == 0xC0).map(|at| from + at);
     match last {
         Some(at) if str::from_utf8(&bytes[at..]).is_err_and(|e| e.error_len().is_none()) => {
             &bytes[..at]
@@ -90,11 +83,7 @@ fn without_cut_end(bytes: &[u8]) -> &[u8] {
 
 /// `bytes` without the last bytes of a character that began before them.
 fn without_cut_start(bytes: &[u8]) -> &[u8] {
-    let continued = bytes
-        .iter()
-        .take(3)
-        .take_while(|byte| *byte & 0xC0 == 0x80)
-        .count();
+    let continued = bytes.iter().take(3).take_while(|byte| *byte & 0xC0 == 0x80).count();
     &bytes[continued..]
 }
 
@@ -108,10 +97,7 @@ mod tests {
         for piece in ["ab", "", "cde", "fgh"] {
             capture.push(piece.as_bytes());
         }
-        assert_eq!(
-            (capture.text().as_str(), capture.truncated()),
-            ("abcdefgh", false)
-        );
+        assert_eq!((capture.text().as_str(), capture.truncated()), ("abcdefgh", false));
     }
 
     #[test]
@@ -120,11 +106,7 @@ mod tests {
         for size in 1..=stream.len() {
             let mut capture = Capture::new(9);
             stream.chunks(size).for_each(|piece| capture.push(piece));
-            assert_eq!(
-                capture.text(),
-                "abcde\n[... 17 bytes left out ...]\nwxyz",
-                "{size}"
-            );
+            assert_eq!(capture.text(), "abcde\n[... 17 bytes left out ...]\nwxyz", "{size}");
             assert_eq!(capture.total(), 26);
             assert!(capture.tail.len() <= 4 && capture.head.len() <= 5);
         }
@@ -142,18 +124,11 @@ mod tests {
         for kept in 0..24 {
             let mut capture = Capture::new(kept);
             capture.push("aé€😀".repeat(8).as_bytes());
-            assert!(
-                !capture.text().contains('\u{FFFD}'),
-                "{kept}: {}",
-                capture.text()
-            );
+            assert!(!capture.text().contains('\u{FFFD}'), "{kept}: {}", capture.text());
         }
         let mut capture = Capture::new(12);
         capture.push(b"\xFFaaa\xE2\x82\xAC..........................\x80aaaaa");
         let text = capture.text();
-        assert!(
-            text.starts_with("\u{FFFD}aaa\n[...") && text.ends_with("\naaaaa"),
-            "{text:?}"
-        );
+        assert!(text.starts_with("\u{FFFD}aaa\n[...") && text.ends_with("\naaaaa"), "{text:?}");
     }
 }

@@ -25,9 +25,7 @@ impl Hierarchy {
     pub(super) fn find() -> Option<Hierarchy> {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
         let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-        let hierarchy = Hierarchy {
-            base: base(&mounts, &groups)?,
-        };
+        let hierarchy = Hierarchy { base: base(&mounts, &groups)? };
         let leaf = hierarchy.leaf().ok()?;
         let may = |file: PathBuf| access(file, Access::WRITE_OK).is_ok();
         let usable = may(hierarchy.base.join("cgroup.procs"))
@@ -45,9 +43,7 @@ impl Hierarchy {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let path = self
-                .base
-                .join(format!("watertight-{}-{number}", std::process::id()));
+            let path = self.base.join(format!("watertight-{}-{number}", std::process::id()));
             match std::fs::create_dir(&path) {
                 Ok(()) => return Ok(Leaf { path }),
                 // Left by a process that had our id before us.
@@ -66,8 +62,7 @@ fn base(mounts: &str, groups: &str) -> Option<PathBuf> {
         let mut fields = mount.split(' ').skip(3);
         let (root, point) = (fields.next()?, fields.next()?);
         let below = Path::new(ours).strip_prefix(root).ok()?;
-        kind.starts_with("cgroup2 ")
-            .then(|| Path::new(point).join(below))
+        kind.starts_with("cgroup2 ").then(|| Path::new(point).join(below))
     })
 }
 
@@ -152,10 +147,7 @@ mod tests {
                       42 25 0:28 / /sys/fs/cgroup/unified rw shared:9 - cgroup2 cgroup2 rw\n";
         let groups = "4:memory:/a\n0::/user.slice/app.scope\n";
         let unified = Path::new("/sys/fs/cgroup/unified");
-        assert_eq!(
-            base(mounts, groups),
-            Some(unified.join("user.slice/app.scope"))
-        );
+        assert_eq!(base(mounts, groups), Some(unified.join("user.slice/app.scope")));
         let inside = mounts.replace("0:28 / ", "0:28 /user.slice ");
         assert_eq!(base(&inside, groups), Some(unified.join("app.scope")));
         assert_eq!(base(mounts, "4:memory:/a\n"), None);

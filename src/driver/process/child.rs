@@ -50,10 +50,7 @@ pub(super) struct Usage {
 }
 
 /// What a child and all that it began were held by.
-#[cfg_attr(
-    not(target_os = "linux"),
-    allow(dead_code, reason = "only a shim tells all of it")
-)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only a shim tells all of it"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
     /// Its process group: who leaves it gets away.
@@ -65,17 +62,11 @@ pub(super) enum Held {
 }
 
 /// Why the end of a child is not known.
-#[cfg_attr(
-    not(target_os = "linux"),
-    allow(dead_code, reason = "only a shim tells all of it")
-)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only a shim tells all of it"))]
 #[derive(Debug)]
 pub(super) enum Loss {
     /// It was not begun; during which step, if not the last.
-    NotBegun {
-        error: io::Error,
-        step: Option<String>,
-    },
+    NotBegun { error: io::Error, step: Option<String> },
     /// Its shim did not live to report; whether a control group held everybody all the same.
     Shim { status: ExitStatus, in_cgroup: bool },
     /// The system refused.
@@ -103,15 +94,7 @@ impl Grouped {
         let pipes = take_pipes(&mut process);
         let group = Pid::from_child(&process);
         let exit_watch = exit_watch(group);
-        Ok((
-            Box::new(Grouped {
-                process,
-                group,
-                exit_watch,
-                reaped: false,
-            }),
-            pipes,
-        ))
+        Ok((Box::new(Grouped { process, group, exit_watch, reaped: false }), pipes))
     }
 
     fn signal(&self, signal: Signal) {
@@ -145,12 +128,7 @@ impl Leash for Grouped {
 
     fn finish(mut self: Box<Self>) -> Result<Exit, Loss> {
         let status = Some(self.end().map_err(Loss::Lost)?);
-        Ok(Exit {
-            status,
-            usage: None,
-            held: Held::Group,
-            survivors: 0,
-        })
+        Ok(Exit { status, usage: None, held: Held::Group, survivors: 0 })
     }
 }
 
@@ -164,10 +142,7 @@ impl Drop for Grouped {
 
 /// The pipes of a child that has just been started.
 pub(super) fn take_pipes(process: &mut Child) -> Pipes {
-    [
-        process.stdout.take().map(Into::into),
-        process.stderr.take().map(Into::into),
-    ]
+    [process.stdout.take().map(Into::into), process.stderr.take().map(Into::into)]
 }
 
 /// Whether our child `pid` has ended; it is not reaped. Never blocks.

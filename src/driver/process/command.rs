@@ -113,35 +113,17 @@ impl Command {
             return Err("command: is empty; it needs a program".to_owned());
         }
         let program = program(&argv.remove(0))?;
-        let stdin = self
-            .stdin
-            .map(|text| template("stdin", &text))
-            .transpose()?;
-        if let Some(code) = self
-            .ok_exit_codes
-            .iter()
-            .find(|code| !(0..=255).contains(*code))
-        {
-            return Err(format!(
-                "ok_exit_codes: {code} is no exit code; give 0 to 255"
-            ));
+        let stdin = self.stdin.map(|text| template("stdin", &text)).transpose()?;
+        if let Some(code) = self.ok_exit_codes.iter().find(|code| !(0..=255).contains(*code)) {
+            return Err(format!("ok_exit_codes: {code} is no exit code; give 0 to 255"));
         }
         if self.ok_exit_codes.is_empty() {
             return Err("ok_exit_codes: is empty; leave it out for [0]".to_owned());
         }
         let signature = Signature::of(argv.iter().chain(&stdin), self.declared, ArgType::Scalar);
         let ok_exit_codes = self.ok_exit_codes;
-        let fixed = Arc::new(Fixed {
-            setup,
-            ok_exit_codes,
-        });
-        Ok(CommandTool {
-            fixed,
-            program,
-            argv,
-            stdin,
-            signature,
-        })
+        let fixed = Arc::new(Fixed { setup, ok_exit_codes });
+        Ok(CommandTool { fixed, program, argv, stdin, signature })
     }
 }
 
@@ -154,9 +136,7 @@ fn template(key: &str, text: &str) -> Result<Template, String> {
 
 fn program(template: &Template) -> Result<String, String> {
     if let Some(name) = template.names().next() {
-        return Err(format!(
-            "command: the program must be fixed, not `{{{name}}}`"
-        ));
+        return Err(format!("command: the program must be fixed, not `{{{name}}}`"));
     }
     let program = template.fill(&Args::new(), str::to_owned);
     if program.is_empty() {
@@ -195,10 +175,7 @@ impl CommandTool {
             let element = template.fill(&args, str::to_owned);
             let names = || template.names().collect::<Vec<_>>().join("`, `");
             if element.contains('\0') {
-                return Err(invalid(format!(
-                    "argument `{}` must not hold a NUL",
-                    names()
-                )));
+                return Err(invalid(format!("argument `{}` must not hold a NUL", names())));
             }
             if element.len() > ARGUMENT_MAX {
                 return Err(invalid(format!(
@@ -208,15 +185,8 @@ impl CommandTool {
             }
             argv.push(element);
         }
-        let stdin = self
-            .stdin
-            .as_ref()
-            .map(|template| template.fill(&args, str::to_owned));
-        Ok(Invocation {
-            program: self.program.clone(),
-            args: argv,
-            stdin,
-        })
+        let stdin = self.stdin.as_ref().map(|template| template.fill(&args, str::to_owned));
+        Ok(Invocation { program: self.program.clone(), args: argv, stdin })
     }
 }
 
@@ -225,16 +195,11 @@ impl Tool for CommandTool {
         let invocation = self.invocation(args)?;
         let fixed = Arc::clone(&self.fixed);
         Ok(Box::new(move |run: &Run| {
-            let Fixed {
-                setup,
-                ok_exit_codes,
-            } = &*fixed;
+            let Fixed { setup, ok_exit_codes } = &*fixed;
             let ended = setup.run(&invocation, run)?;
             ended.verdict(&invocation.program, ok_exit_codes, setup.limits())?;
             let fixed = Arc::clone(&fixed);
-            Ok(Response::new(move || {
-                Ok(ended.to_json(fixed.setup.limits()))
-            }))
+            Ok(Response::new(move || Ok(ended.to_json(fixed.setup.limits()))))
         }))
     }
 }

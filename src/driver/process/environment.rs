@@ -40,9 +40,7 @@ impl Environment {
     pub(super) fn over(self, partition: &Environment) -> Environment {
         let mut both = partition.clone();
         both.allow(self.allowed);
-        self.fixed
-            .into_iter()
-            .for_each(|(name, value)| both.fix(name, value));
+        self.fixed.into_iter().for_each(|(name, value)| both.fix(name, value));
         both
     }
 
@@ -78,18 +76,9 @@ impl Environment {
         let mut seen: Vec<_> = ours
             .into_iter()
             .filter(|(name, _)| self.admits(name))
-            .filter(|(name, _)| {
-                !self
-                    .fixed
-                    .iter()
-                    .any(|(fixed, _)| name == OsStr::new(fixed))
-            })
+            .filter(|(name, _)| !self.fixed.iter().any(|(fixed, _)| name == OsStr::new(fixed)))
             .collect();
-        seen.extend(
-            self.fixed
-                .iter()
-                .map(|(name, value)| (name.into(), value.into())),
-        );
+        seen.extend(self.fixed.iter().map(|(name, value)| (name.into(), value.into())));
         seen
     }
 
@@ -97,15 +86,11 @@ impl Environment {
         let Some(name) = name.to_str() else {
             return false;
         };
-        let patterns = ALWAYS
-            .into_iter()
-            .chain(self.allowed.iter().map(String::as_str));
-        patterns
-            .into_iter()
-            .any(|pattern| match pattern.strip_suffix('*') {
-                Some(beginning) => name.starts_with(beginning),
-                None => name == pattern,
-            })
+        let patterns = ALWAYS.into_iter().chain(self.allowed.iter().map(String::as_str));
+        patterns.into_iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(beginning) => name.starts_with(beginning),
+            None => name == pattern,
+        })
     }
 }
 
@@ -127,48 +112,23 @@ mod tests {
     fn names(environment: &Environment, ours: &[(&str, &str)]) -> Vec<String> {
         let ours = ours.iter().map(|(name, value)| (name.into(), value.into()));
         let seen = environment.of(ours.collect::<Vec<_>>());
-        seen.iter()
-            .map(|(n, v)| format!("{}={}", n.display(), v.display()))
-            .collect()
+        seen.iter().map(|(n, v)| format!("{}={}", n.display(), v.display())).collect()
     }
 
     #[test]
     fn only_what_is_listed_gets_through() {
-        let ours = [
-            ("PATH", "/bin"),
-            ("LC_ALL", "C"),
-            ("API_TOKEN", "s3cret"),
-            ("CI_JOB", "7"),
-        ];
-        assert_eq!(
-            names(&Environment::default(), &ours),
-            ["PATH=/bin", "LC_ALL=C"]
-        );
+        let ours = [("PATH", "/bin"), ("LC_ALL", "C"), ("API_TOKEN", "s3cret"), ("CI_JOB", "7")];
+        assert_eq!(names(&Environment::default(), &ours), ["PATH=/bin", "LC_ALL=C"]);
         let wider = Environment {
             allowed: vec!["CI_*".into()],
-            fixed: vec![
-                ("LC_ALL".into(), "de_DE".into()),
-                ("MODE".into(), "x".into()),
-            ],
+            fixed: vec![("LC_ALL".into(), "de_DE".into()), ("MODE".into(), "x".into())],
         };
-        assert_eq!(
-            names(&wider, &ours),
-            ["PATH=/bin", "CI_JOB=7", "LC_ALL=de_DE", "MODE=x"]
-        );
+        assert_eq!(names(&wider, &ours), ["PATH=/bin", "CI_JOB=7", "LC_ALL=de_DE", "MODE=x"]);
         let mut tool = Environment::default();
         tool.allow(["API_TOKEN"]);
         tool.fix("MODE".into(), "y".into());
         let seen = names(&tool.over(&wider), &ours);
-        assert_eq!(
-            seen,
-            [
-                "PATH=/bin",
-                "API_TOKEN=s3cret",
-                "CI_JOB=7",
-                "LC_ALL=de_DE",
-                "MODE=y"
-            ]
-        );
+        assert_eq!(seen, ["PATH=/bin", "API_TOKEN=s3cret", "CI_JOB=7", "LC_ALL=de_DE", "MODE=y"]);
     }
 
     #[test]
@@ -176,38 +136,21 @@ mod tests {
         let mut environment = Environment::default();
         environment.fix("API_TOKEN".into(), "s3cret".into());
         let shown = format!("{environment:?}");
-        assert!(
-            shown.contains("API_TOKEN") && !shown.contains("s3cret"),
-            "{shown}"
-        );
+        assert!(shown.contains("API_TOKEN") && !shown.contains("s3cret"), "{shown}");
     }
 
     #[test]
     fn names_that_cannot_be_are_refused() {
         for name in ["", "*", "A=B", "A*B", "A\0"] {
-            let environment = Environment {
-                allowed: vec![name.into()],
-                fixed: Vec::new(),
-            };
-            assert!(
-                environment.check().unwrap_err().starts_with("env_allow: "),
-                "{name:?}"
-            );
+            let environment = Environment { allowed: vec![name.into()], fixed: Vec::new() };
+            assert!(environment.check().unwrap_err().starts_with("env_allow: "), "{name:?}");
         }
         for (name, value) in [("", "x"), ("A=", "x"), ("A", "x\0")] {
             let fixed = vec![(name.into(), value.into())];
-            let refused = Environment {
-                allowed: Vec::new(),
-                fixed,
-            }
-            .check()
-            .unwrap_err();
+            let refused = Environment { allowed: Vec::new(), fixed }.check().unwrap_err();
             assert!(refused.starts_with("env: "), "{refused}");
         }
-        let fine = Environment {
-            allowed: vec!["A".into(), "B_*".into()],
-            fixed: Vec::new(),
-        };
+        let fine = Environment { allowed: vec!["A".into(), "B_*".into()], fixed: Vec::new() };
         assert_eq!(fine.check(), Ok(()));
     }
 }

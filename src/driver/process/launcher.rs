@@ -56,10 +56,7 @@ impl Launcher {
             return Err(format!("dir: `{shown}` must not hold a NUL"));
         }
         let dir = std::path::absolute(&dir).map_err(|error| format!("dir: `{shown}`: {error}"))?;
-        let environment = command
-            .environment
-            .clone()
-            .over(&self.partition.environment);
+        let environment = command.environment.clone().over(&self.partition.environment);
         environment.check()?;
         let limits = command.limits.clone().over(&self.partition.limits);
         limits.check()?;
@@ -75,13 +72,7 @@ impl Launcher {
             term_grace: self.partition.term_grace,
         };
         let variables = environment.of(std::env::vars_os());
-        Ok(Setup {
-            dir,
-            variables,
-            limits,
-            bounds,
-            shim: self.shim.clone(),
-        })
+        Ok(Setup { dir, variables, limits, bounds, shim: self.shim.clone() })
     }
 }
 
@@ -115,13 +106,8 @@ impl Setup {
         let wake = Wake::arm(run.cancel_token()).map_err(|error| explain(&error))?;
 
         let mut command = std::process::Command::new(&file);
-        command
-            .arg0(name)
-            .args(&invocation.args)
-            .current_dir(&self.dir);
-        command
-            .env_clear()
-            .envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command.arg0(name).args(&invocation.args).current_dir(&self.dir);
+        command.env_clear().envs(self.variables.iter().map(|(name, value)| (name, value)));
         let (child, pipes) = match &self.shim {
             Some(shim) => shim
                 .spawn(&command, name, &self.limits, invocation.stdin.as_deref())
@@ -131,19 +117,12 @@ impl Setup {
         let ended = Supervision::new(run, &self.bounds, child, pipes).wait(&wake);
         ended.map_err(|loss| match loss {
             Loss::NotBegun { error, step: None } => explain(&error),
-            Loss::NotBegun {
-                error,
-                step: Some(step),
-            } => program::not_begun(format!("`{name}` could not be {step}: {error}")),
+            Loss::NotBegun { error, step: Some(step) } => {
+                program::not_begun(format!("`{name}` could not be {step}: {error}"))
+            }
             Loss::Shim { status, in_cgroup } => {
-                let fate = if in_cgroup {
-                    "was killed"
-                } else {
-                    "may still run"
-                };
-                lost(&format!(
-                    "lost the shim of `{name}` ({status}); what it began {fate}"
-                ))
+                let fate = if in_cgroup { "was killed" } else { "may still run" };
+                lost(&format!("lost the shim of `{name}` ({status}); what it began {fate}"))
             }
             Loss::Lost(error) => lost(&format!("no hold on `{name}`: {error}")),
         })

@@ -160,16 +160,12 @@ fn check_cpus(cpus: &BTreeSet<usize>) -> Result<(), String> {
     use rustix::thread::{CpuSet, sched_getaffinity};
 
     let ours = sched_getaffinity(None).map_err(|error| format!("cpus: {error}"))?;
-    let allowed: Vec<_> = (0..CpuSet::MAX_CPU)
-        .filter(|cpu| ours.is_set(*cpu))
-        .collect();
+    let allowed: Vec<_> = (0..CpuSet::MAX_CPU).filter(|cpu| ours.is_set(*cpu)).collect();
     if cpus.is_empty() {
         return Err(format!("cpus: is empty; give some of {allowed:?}"));
     }
     match cpus.iter().find(|cpu| !allowed.contains(cpu)) {
-        Some(cpu) => Err(format!(
-            "cpus: {cpu} is not ours to use; give some of {allowed:?}"
-        )),
+        Some(cpu) => Err(format!("cpus: {cpu} is not ours to use; give some of {allowed:?}")),
         None => Ok(()),
     }
 }
@@ -187,11 +183,7 @@ mod tests {
     fn the_tools_limits_come_before_the_partitions() {
         let partition = Limits::new().memory(8 << 20).nice(3).output_max(7);
         let tool = Limits::new().memory(2 << 20).cpus([0]);
-        let expected = Limits::new()
-            .memory(2 << 20)
-            .nice(3)
-            .cpus([0])
-            .output_max(7);
+        let expected = Limits::new().memory(2 << 20).nice(3).cpus([0]).output_max(7);
         assert_eq!(tool.over(&partition), expected);
     }
 
@@ -209,15 +201,8 @@ mod tests {
             assert!(refused.starts_with(named), "{refused}");
             assert_eq!(limits.needing_shim(), named.split(':').next());
         }
-        let largest = Limits::new()
-            .memory(u64::MAX)
-            .cpu_seconds(u64::MAX)
-            .file_size(0)
-            .nice(19);
+        let largest = Limits::new().memory(u64::MAX).cpu_seconds(u64::MAX).file_size(0).nice(19);
         assert_eq!(largest.check(), Ok(()));
-        assert_eq!(
-            Limits::new().output_kept(0).output_max(0).needing_shim(),
-            None
-        );
+        assert_eq!(Limits::new().output_kept(0).output_max(0).needing_shim(), None);
     }
 }

@@ -21,21 +21,15 @@ pub(super) fn find(
     if program.contains('/') {
         return Ok(dir.join(program));
     }
-    let path = variables
-        .iter()
-        .find(|(name, _)| name == "PATH")
-        .map(|(_, value)| value.as_os_str());
+    let path =
+        variables.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
     let path = path.unwrap_or(OsStr::new(DEFAULT_PATH));
     let candidates = std::env::split_paths(path).map(|folder| dir.join(folder).join(program));
     let mut found = candidates.filter(|file| file.is_file()).peekable();
     let Some(first) = found.peek().cloned() else {
-        return Err(not_begun(format!(
-            "no program `{program}` in any folder of the tool's PATH"
-        )));
+        return Err(not_begun(format!("no program `{program}` in any folder of the tool's PATH")));
     };
-    Ok(found
-        .find(|file| access(file, Access::EXEC_OK).is_ok())
-        .unwrap_or(first))
+    Ok(found.find(|file| access(file, Access::EXEC_OK).is_ok()).unwrap_or(first))
 }
 
 /// The failure of a call whose program could not be begun; names what is missing.
@@ -48,10 +42,7 @@ pub(super) fn explain(error: &io::Error, program: &str, file: &Path, dir: &Path)
             format!("the interpreter that the first line of `{program}` names does not exist")
         }
         io::ErrorKind::NotFound => {
-            format!(
-                "no program `{program}`: `{}` does not exist",
-                file.display()
-            )
+            format!("no program `{program}`: `{}` does not exist", file.display())
         }
         io::ErrorKind::PermissionDenied if access(dir, Access::EXEC_OK).is_err() => {
             format!("no permission to enter directory `{in_dir}`")

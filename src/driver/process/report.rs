@@ -33,11 +33,9 @@ impl Ended {
                 Executed::Unknown,
                 format!("`{program}` was killed at its run limit"),
             ),
-            (EndedBy::Cancel, _) => (
-                FailureReason::Cancelled,
-                Executed::Unknown,
-                format!("`{program}` was called off"),
-            ),
+            (EndedBy::Cancel, _) => {
+                (FailureReason::Cancelled, Executed::Unknown, format!("`{program}` was called off"))
+            }
             (EndedBy::OutputMax, _) => (
                 FailureReason::TooLarge,
                 Executed::Yes,
@@ -49,37 +47,21 @@ impl Ended {
                 Executed::Yes,
                 format!("`{program}` ended with exit code {code}"),
             ),
-            (EndedBy::Itself, None) => (
-                FailureReason::Signal,
-                Executed::Yes,
-                self.ended_by_signal(program, limits),
-            ),
+            (EndedBy::Itself, None) => {
+                (FailureReason::Signal, Executed::Yes, self.ended_by_signal(program, limits))
+            }
         };
         let shown = self.to_json(limits);
-        Err(Failure::new(reason, message)
-            .executed(executed)
-            .evidence(shown))
+        Err(Failure::new(reason, message).executed(executed).evidence(shown))
     }
 
     fn ended_by_signal(&self, program: &str, limits: &Limits) -> String {
         let name = self.signal_name().unwrap_or_default();
         let why = match (name.as_str(), limits) {
-            (
-                "SIGXCPU",
-                Limits {
-                    cpu_seconds: Some(seconds),
-                    ..
-                },
-            ) => {
+            ("SIGXCPU", Limits { cpu_seconds: Some(seconds), .. }) => {
                 format!(": its limit is {seconds} s of CPU time")
             }
-            (
-                "SIGXFSZ",
-                Limits {
-                    file_size: Some(bytes),
-                    ..
-                },
-            ) => {
+            ("SIGXFSZ", Limits { file_size: Some(bytes), .. }) => {
                 format!(": its limit is {bytes} bytes a file")
             }
             _ => String::new(),
@@ -117,10 +99,7 @@ impl Ended {
     }
 
     fn signal_name(&self) -> Option<String> {
-        self.exit
-            .status
-            .and_then(|status| status.signal())
-            .map(signal_name)
+        self.exit.status.and_then(|status| status.signal()).map(signal_name)
     }
 }
 

@@ -31,12 +31,7 @@ fn anonymous() -> io::Result<File> {
     let name = format!("watertight-stdin-{:016x}", RandomState::new().hash_one(0));
     let path = std::env::temp_dir().join(name);
     let mut options = File::options();
-    let file = options
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)?;
+    let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path)?;
     std::fs::remove_file(&path)?;
     Ok(file)
 }

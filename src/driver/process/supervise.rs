@@ -116,13 +116,7 @@ impl<'a> Supervision<'a> {
         let pipe_held_open = self.drain().map_err(Loss::Lost)?;
         let exit = self.child.finish()?;
         let [stdout, stderr] = self.streams.map(|stream| stream.capture);
-        Ok(Ended {
-            by: self.by,
-            exit,
-            stdout,
-            stderr,
-            pipe_held_open,
-        })
+        Ok(Ended { by: self.by, exit, stdout, stderr, pipe_held_open })
     }
 
     fn until_ended(&mut self, wake: &Wake) -> io::Result<()> {
@@ -144,9 +138,7 @@ impl<'a> Supervision<'a> {
     }
 
     fn pipes(&self) -> [Option<BorrowedFd<'_>>; 2] {
-        self.streams
-            .each_ref()
-            .map(|stream| stream.pipe.as_ref().map(AsFd::as_fd))
+        self.streams.each_ref().map(|stream| stream.pipe.as_ref().map(AsFd::as_fd))
     }
 
     /// How long nothing but a descriptor can bring news.
@@ -193,11 +185,7 @@ impl<'a> Supervision<'a> {
 
     /// Kills the child for whatever is due now.
     fn enforce(&mut self) {
-        let written: u64 = self
-            .streams
-            .iter()
-            .map(|stream| stream.capture.total())
-            .sum();
+        let written: u64 = self.streams.iter().map(|stream| stream.capture.total()).sum();
         if written > self.bounds.output_max {
             self.kill(EndedBy::OutputMax);
         }
@@ -242,9 +230,7 @@ pub(super) fn readable<const N: usize>(
     patience: Duration,
 ) -> io::Result<[bool; N]> {
     let watched = sources.iter().flatten();
-    let mut fds: Vec<_> = watched
-        .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
-        .collect();
+    let mut fds: Vec<_> = watched.map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     let timeout = Timespec {
         tv_sec: patience.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: patience.subsec_nanos().into(),
@@ -271,9 +257,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let ready = folder.path().join("ready");
         let mut command = Command::new("sh");
-        command
-            .args(["-c", "trap '' TERM; touch ready; exec sleep 600"])
-            .current_dir(&folder);
+        command.args(["-c", "trap '' TERM; touch ready; exec sleep 600"]).current_dir(&folder);
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let (child, pipes) = Grouped::spawn(command).unwrap();
         while !ready.exists() {
@@ -285,15 +269,9 @@ mod tests {
         let wake = Wake::arm(&token).unwrap();
         token.abort();
         let grace = Duration::from_secs(3600);
-        let bounds = Bounds {
-            output_kept: 0,
-            output_max: 0,
-            term_grace: grace,
-        };
+        let bounds = Bounds { output_kept: 0, output_max: 0, term_grace: grace };
         let run = Run::detached(grace, token);
-        let ended = Supervision::new(&run, &bounds, child, pipes)
-            .wait(&wake)
-            .unwrap();
+        let ended = Supervision::new(&run, &bounds, child, pipes).wait(&wake).unwrap();
         assert_eq!(ended.by, EndedBy::Cancel);
         assert!(run.remaining() > grace / 2, "long before any limit");
     }

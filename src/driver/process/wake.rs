@@ -39,21 +39,14 @@ impl Wake {
             }
         };
         let armed = [token.on_cancel(hook(CANCEL)), token.on_abort(hook(ABORT))];
-        Ok(Wake {
-            pipe,
-            _armed: armed,
-        })
+        Ok(Wake { pipe, _armed: armed })
     }
 
     /// Takes the next call-off. Blocks unless the pipe is readable.
     pub(super) fn take(&self) -> io::Result<Urgency> {
         let mut byte = [0];
         (&self.pipe.0).read_exact(&mut byte)?;
-        Ok(if byte == [ABORT] {
-            Urgency::Abort
-        } else {
-            Urgency::Cancel
-        })
+        Ok(if byte == [ABORT] { Urgency::Abort } else { Urgency::Cancel })
     }
 }
 

@@ -117,17 +117,9 @@ impl Query {
         let params = params.map_err(|rule| BuildError::new("params", rule))?;
         let mut declared = self.args;
         // Text can be made of scalars only; null, lists and objects are bound as they are.
-        for name in params
-            .iter()
-            .filter(|p| p.whole().is_none())
-            .flat_map(Template::names)
-        {
+        for name in params.iter().filter(|p| p.whole().is_none()).flat_map(Template::names) {
             if !declared.iter().any(|spec| spec.name == name) {
-                declared.push(ArgSpec {
-                    name: name.into(),
-                    kind: ArgType::Scalar,
-                    default: None,
-                });
+                declared.push(ArgSpec { name: name.into(), kind: ArgType::Scalar, default: None });
             }
         }
         let signature = Signature::of(&params, declared, ArgType::Any);
@@ -275,10 +267,7 @@ pub struct BuildError {
 
 impl BuildError {
     pub(crate) fn new(key: &'static str, rule: impl Into<String>) -> BuildError {
-        BuildError {
-            key,
-            rule: rule.into(),
-        }
+        BuildError { key, rule: rule.into() }
     }
 
     /// The setting that is wrong: `url`, `sql`, `params`, `connections`, ….

@@ -65,10 +65,7 @@ impl<C: Send + 'static> Pool<C> {
         self.seats.get_timeout(run.remaining()).map_err(|_| {
             Failure::new(
                 FailureReason::PoolExhausted,
-                format!(
-                    "all {} connections of the pool are in use",
-                    self.seats.max_size()
-                ),
+                format!("all {} connections of the pool are in use", self.seats.max_size()),
             )
             .executed(Executed::No)
         })
@@ -83,9 +80,7 @@ impl<C: Send + 'static> Pool<C> {
 
 impl<C: Send + 'static> std::fmt::Debug for Pool<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pool")
-            .field("seats", &self.seats.max_size())
-            .finish_non_exhaustive()
+        f.debug_struct("Pool").field("seats", &self.seats.max_size()).finish_non_exhaustive()
     }
 }
 

@@ -35,10 +35,7 @@ pub(crate) fn scan(sql: &str, dialect: Dialect) -> Result<Scan, String> {
         text: sql,
         at: 0,
         dialect,
-        found: Scan {
-            placeholders: BTreeSet::new(),
-            verb: String::new(),
-        },
+        found: Scan { placeholders: BTreeSet::new(), verb: String::new() },
         ended: false,
     };
     while let Some(next) = scanner.peek() {
@@ -120,9 +117,8 @@ impl<'s> Scanner<'s> {
     /// A placeholder, or in PostgreSQL a string between `$tag$` and `$tag$`.
     fn dollar(&mut self) -> Result<(), String> {
         let rest = &self.rest()[1..];
-        let word = &rest[..rest
-            .find(|c: char| !c.is_alphanumeric() && c != '_')
-            .unwrap_or(rest.len())];
+        let word =
+            &rest[..rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())];
         let numbered = word.starts_with(|c: char| c.is_ascii_digit());
         if self.dialect == Dialect::Postgres && !numbered && rest[word.len()..].starts_with('$') {
             let tag = &self.rest()[..word.len() + 2];
@@ -136,9 +132,7 @@ impl<'s> Scanner<'s> {
                 self.at += 1 + word.len();
                 Ok(())
             }
-            _ => Err(format!(
-                "`${word}` is no placeholder; placeholders are `$1`, `$2`, …"
-            )),
+            _ => Err(format!("`${word}` is no placeholder; placeholders are `$1`, `$2`, …")),
         }
     }
 
@@ -194,11 +188,7 @@ mod tests {
     use super::*;
 
     fn found(sql: &str, dialect: Dialect) -> Vec<usize> {
-        scan(sql, dialect)
-            .unwrap()
-            .placeholders
-            .into_iter()
-            .collect()
+        scan(sql, dialect).unwrap().placeholders.into_iter().collect()
     }
 
     #[test]
@@ -208,18 +198,13 @@ mod tests {
             assert_eq!(found(sql, dialect), [2, 10], "{dialect:?}");
             assert_eq!(found("select $1, $1;  -- done\n", dialect), [1]);
             assert_eq!(
-                scan(" /* x */ with a as (select 1) select 2", dialect)
-                    .unwrap()
-                    .verb,
+                scan(" /* x */ with a as (select 1) select 2", dialect).unwrap().verb,
                 "WITH"
             );
         }
         let sql = r"select E'\'$1', $$ $2 '$$, $a$ $3 $$ $a$, $4::int, b ? 'c' /* /* $5 */ $6 */";
         assert_eq!(found(sql, Dialect::Postgres), [4]);
-        assert_eq!(
-            found("select '\\', $1, [$2], `$3` /* /* */", Dialect::Sqlite),
-            [1]
-        );
+        assert_eq!(found("select '\\', $1, [$2], `$3` /* /* */", Dialect::Sqlite), [1]);
     }
 
     #[test]
@@ -238,19 +223,9 @@ mod tests {
                 assert!(error.contains(rule), "{dialect:?} {sql}: {error}");
             }
         }
-        for sql in [
-            "select ?",
-            "select ?1",
-            "select :a",
-            "select @a",
-            "select $1::int",
-        ] {
+        for sql in ["select ?", "select ?1", "select :a", "select @a", "select $1::int"] {
             assert!(scan(sql, Dialect::Sqlite).is_err(), "{sql}");
         }
-        assert!(
-            scan("select $$ x", Dialect::Postgres)
-                .unwrap_err()
-                .contains("dollar quote")
-        );
+        assert!(scan("select $$ x", Dialect::Postgres).unwrap_err().contains("dollar quote"));
     }
 }

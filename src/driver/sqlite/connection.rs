@@ -41,10 +41,7 @@ pub(super) fn open(source: &Source) -> Result<Connection, Failure> {
             if source.create {
                 flags |= OpenFlags::SQLITE_OPEN_CREATE;
             } else if !path.exists() {
-                return Err(no_database(format!(
-                    "there is no database file `{}`",
-                    path.display()
-                )));
+                return Err(no_database(format!("there is no database file `{}`", path.display())));
             }
             Connection::open_with_flags(path, flags)
         }
@@ -90,20 +87,14 @@ pub(super) fn query(
 }
 
 fn step(connection: &Connection, plan: &Plan, params: &[Bound]) -> Result<Answer, No> {
-    let mut statement = connection
-        .prepare_cached(&plan.sql)
-        .map_err(No::Unprepared)?;
+    let mut statement = connection.prepare_cached(&plan.sql).map_err(No::Unprepared)?;
     let columns: Arc<[String]> = statement.column_names().map(Into::into).collect();
     distinct(columns.iter().map(String::as_str)).map_err(No::Failure)?;
     for (at, value) in params.iter().enumerate() {
         // SQLite takes `$1` for a name.
-        let index = statement
-            .parameter_index(&format!("${}", at + 1))
-            .map_err(No::Unprepared)?;
+        let index = statement.parameter_index(&format!("${}", at + 1)).map_err(No::Unprepared)?;
         if let Some(index) = index {
-            statement
-                .raw_bind_parameter(index, value)
-                .map_err(No::Unprepared)?;
+            statement.raw_bind_parameter(index, value).map_err(No::Unprepared)?;
         }
     }
     let changes_before = connection.total_changes();
@@ -126,11 +117,7 @@ fn step(connection: &Connection, plan: &Plan, params: &[Bound]) -> Result<Answer
     // Statements that change no rows leave the count of the one before them.
     let changed = connection.total_changes() != changes_before;
     let changes = if changed { connection.changes() } else { 0 };
-    Ok(Answer {
-        columns,
-        cells,
-        changes,
-    })
+    Ok(Answer { columns, cells, changes })
 }
 
 /// When a run ends, for handlers that outlive the borrow of it.
@@ -143,11 +130,7 @@ struct End {
 
 impl End {
     fn of(run: &Run) -> End {
-        End {
-            clock: run.clock.clone(),
-            limit_at: run.limit_at,
-            cancel: run.cancel.clone(),
-        }
+        End { clock: run.clock.clone(), limit_at: run.limit_at, cancel: run.cancel.clone() }
     }
 
     fn reason(&self) -> Option<FailureReason> {
@@ -164,9 +147,8 @@ impl End {
     /// notice a cancel.
     fn wait_for_lock(&self, tries: i32) -> bool {
         let factor = 1 << tries.clamp(0, 5);
-        let wait = (LOCK_WAIT_MIN * factor)
-            .min(LOCK_WAIT_MAX)
-            .min(self.limit_at - self.clock.now());
+        let wait =
+            (LOCK_WAIT_MIN * factor).min(LOCK_WAIT_MAX).min(self.limit_at - self.clock.now());
         !self.cancel.wait(wait) && self.reason().is_none()
     }
 }
@@ -192,11 +174,7 @@ impl No {
         match (error.sqlite_error_code(), reason) {
             (Some(ErrorCode::OperationInterrupted), Some(reason)) => {
                 let begun = executed == Executed::Yes;
-                ended(reason).executed(if begun {
-                    Executed::Unknown
-                } else {
-                    Executed::No
-                })
+                ended(reason).executed(if begun { Executed::Unknown } else { Executed::No })
             }
             (Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked), Some(reason)) => {
                 let mut failure = ended(reason).executed(Executed::No);

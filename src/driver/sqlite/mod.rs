@@ -79,11 +79,7 @@ impl Sqlite {
     /// `sqlite::memory:` for an empty one that all connections of this [`Database`] share, that
     /// nobody else sees, and that is gone with it.
     pub fn new(url: impl Into<String>) -> Sqlite {
-        Sqlite {
-            url: url.into(),
-            read_only: false,
-            create: false,
-        }
+        Sqlite { url: url.into(), read_only: false, create: false }
     }
 
     /// Refuses every write. Defaults to false.
@@ -114,11 +110,7 @@ impl Sqlite {
             return Err(BuildError::new("create", rule));
         }
         let place = place(&self.url)?;
-        let source = Source {
-            place,
-            read_only: self.read_only,
-            create: self.create,
-        };
+        let source = Source { place, read_only: self.read_only, create: self.create };
         let anchor = match source.place {
             Place::Memory(_) => Some(
                 connection::open(&source)
@@ -127,11 +119,7 @@ impl Sqlite {
             ),
             Place::File(_) => None,
         };
-        Ok(Database(Arc::new(Inner {
-            source,
-            pool: Pool::open(sizing)?,
-            _anchor: anchor,
-        })))
+        Ok(Database(Arc::new(Inner { source, pool: Pool::open(sizing)?, _anchor: anchor })))
     }
 }
 
@@ -142,9 +130,7 @@ fn place(url: &str) -> Result<Place, BuildError> {
         // Names that begin with a slash are shared by the connections of this process.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        return Ok(Place::Memory(format!(
-            "file:/watertight-{number}?vfs=memdb"
-        )));
+        return Ok(Place::Memory(format!("file:/watertight-{number}?vfs=memdb")));
     }
     if path.is_empty() || path.contains(['?', '\0']) {
         let rule = "names no database file; it is `sqlite:<path>` without options, or \
@@ -166,10 +152,7 @@ impl Database {
     /// Placeholders and params that do not match, and what is not one plain statement.
     pub fn tool(&self, query: Query) -> Result<Arc<dyn Tool>, BuildError> {
         let plan = Arc::new(query.plan(Dialect::Sqlite)?);
-        Ok(Arc::new(SqliteTool {
-            database: self.clone(),
-            plan,
-        }))
+        Ok(Arc::new(SqliteTool { database: self.clone(), plan }))
     }
 }
 

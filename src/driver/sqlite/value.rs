@@ -65,12 +65,10 @@ impl Cell {
             Cell::Real(fraction) => float(fraction),
             Cell::Blob(bytes) => hex(&bytes),
             Cell::Text(bytes) => {
-                String::from_utf8(bytes.into())
-                    .map(Value::String)
-                    .map_err(|_| {
-                        let message = format!("column `{column}` holds text that is not UTF-8");
-                        Failure::new(FailureReason::Decode, message)
-                    })?
+                String::from_utf8(bytes.into()).map(Value::String).map_err(|_| {
+                    let message = format!("column `{column}` holds text that is not UTF-8");
+                    Failure::new(FailureReason::Decode, message)
+                })?
             }
         })
     }

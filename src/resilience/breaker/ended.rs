@@ -51,10 +51,7 @@ impl Ended {
                 _ => Some(Ended::Failed),
             },
             CallError::Panicked { .. } => Some(Ended::Failed),
-            CallError::Timeout {
-                executed: Executed::No,
-                ..
-            } => None,
+            CallError::Timeout { executed: Executed::No, .. } => None,
             CallError::Timeout { .. } => Some(Ended::TimedOut),
             CallError::Busy { .. }
             | CallError::CircuitOpen { .. }

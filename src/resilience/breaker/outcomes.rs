@@ -18,11 +18,7 @@ pub(super) struct Tally {
 impl Tally {
     /// One call.
     pub(super) fn call(failed: bool, slow: bool) -> Tally {
-        Tally {
-            calls: 1,
-            failed: u64::from(failed),
-            slow: u64::from(slow),
-        }
+        Tally { calls: 1, failed: u64::from(failed), slow: u64::from(slow) }
     }
 }
 
@@ -99,19 +95,13 @@ impl Ring {
 
     fn add(&mut self, call: Tally) -> Tally {
         let (failed, slow) = (call.failed > 0, call.slow > 0);
-        let oldest = Tally::call(
-            self.failed.replace(self.next, failed),
-            self.slow.replace(self.next, slow),
-        );
+        let oldest =
+            Tally::call(self.failed.replace(self.next, failed), self.slow.replace(self.next, slow));
         if self.tally.calls == self.calls as u64 {
             self.tally -= oldest;
         }
         self.tally += call;
-        self.next = if self.next + 1 == self.calls {
-            0
-        } else {
-            self.next + 1
-        };
+        self.next = if self.next + 1 == self.calls { 0 } else { self.next + 1 };
         self.tally
     }
 }

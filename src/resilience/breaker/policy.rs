@@ -108,10 +108,7 @@ impl Policy {
         check::span("slow_call", self.slow_call, Duration::ZERO..=DAY, advice)?;
         let advice = ("must be 1 to 1000", "one is enough for most backends");
         check::count("probes", self.probes, 1..=1000, advice)?;
-        let half = (
-            "must be a share from 0 to 1",
-            "for half of the calls write 0.5",
-        );
+        let half = ("must be a share from 0 to 1", "for half of the calls write 0.5");
         Ok(Rates {
             failure: millionths("failure_rate", self.failure_rate, 1.0, half)?,
             slow_call: millionths("slow_call_rate", self.slow_call_rate, 1.0, half)?,
@@ -125,10 +122,7 @@ impl Policy {
                 check::span("window", span, Duration::from_millis(10)..=DAY, advice)
             }
             Window::Count(calls) => {
-                let advice = (
-                    "must be 1 to 1024 calls",
-                    "for more calls use a span of time",
-                );
+                let advice = ("must be 1 to 1024 calls", "for more calls use a span of time");
                 check::count("window", calls, 1..=WINDOW_CALLS_MAX, advice)?;
                 let rule = "must be at most the calls of the window";
                 let advice = (rule, "lower it or widen the window; it would never open");
@@ -141,26 +135,11 @@ impl Policy {
         let longest = self.cool_down_max;
         let advice = ("must be 0s to 24h", "a minute suits most backends");
         check::span("cool_down_max", longest, Duration::ZERO..=DAY, advice)?;
-        let advice = (
-            "must be at most cool_down_max",
-            "lower it or raise cool_down_max",
-        );
-        check::span(
-            "cool_down",
-            self.cool_down,
-            Duration::ZERO..=longest,
-            advice,
-        )?;
+        let advice = ("must be at most cool_down_max", "lower it or raise cool_down_max");
+        check::span("cool_down", self.cool_down, Duration::ZERO..=longest, advice)?;
         if !(1.0..=10.0).contains(&self.cool_down_growth) {
-            let advice = (
-                "must be a factor from 1 to 10",
-                "for equal cool-downs write 1",
-            );
-            return Err(check::refusal(
-                "cool_down_growth",
-                self.cool_down_growth,
-                advice,
-            ));
+            let advice = ("must be a factor from 1 to 10", "for equal cool-downs write 1");
+            return Err(check::refusal("cool_down_growth", self.cool_down_growth, advice));
         }
         let advice = ("must be a share from 0 to 1", "for no jitter write 0");
         millionths("cool_down_jitter", self.cool_down_jitter, 1.0, advice).map(drop)

@@ -28,12 +28,7 @@ struct Entry {
 
 impl Default for Sample {
     fn default() -> Sample {
-        Sample {
-            runs: [Entry::default(); RUNS_MAX],
-            oldest: 0,
-            len: 0,
-            sorted: [0; RUNS_MAX],
-        }
+        Sample { runs: [Entry::default(); RUNS_MAX], oldest: 0, len: 0, sorted: [0; RUNS_MAX] }
     }
 }
 

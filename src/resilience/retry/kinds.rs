@@ -73,9 +73,7 @@ impl Kinds {
     pub fn parse<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<Kinds, PolicyError> {
         let mut kinds = Kinds(0);
         for word in words {
-            let chosen = ALL
-                .iter()
-                .filter(|kind| kind.word() == word || kind.is_part_of(word));
+            let chosen = ALL.iter().filter(|kind| kind.word() == word || kind.is_part_of(word));
             let bits = chosen.fold(0, |bits, kind| bits | kind.bit());
             if bits == 0 {
                 return Err(refusal("on", word, WORDS));
@@ -88,10 +86,7 @@ impl Kinds {
     /// Whether it holds the way that `error` says a call ended.
     pub fn contains(self, error: &CallError) -> bool {
         let kind = match error {
-            CallError::Busy {
-                reason: BusyReason::Reentrant,
-                ..
-            } => return false,
+            CallError::Busy { reason: BusyReason::Reentrant, .. } => return false,
             CallError::Failed(failure) => Kind::Reason(failure.reason),
             _ => Kind::Status(error.status()),
         };
@@ -117,12 +112,7 @@ impl Default for Kinds {
 impl fmt::Display for Kinds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let chosen = ALL.iter().filter(|kind| self.0 & kind.bit() != 0);
-        f.write_str(
-            &chosen
-                .map(|kind| kind.word())
-                .collect::<Vec<_>>()
-                .join(", "),
-        )
+        f.write_str(&chosen.map(|kind| kind.word()).collect::<Vec<_>>().join(", "))
     }
 }
 
@@ -146,8 +136,6 @@ impl Kind {
 
     /// Its bit; none for what cannot be chosen.
     fn bit(self) -> u32 {
-        ALL.iter()
-            .position(|kind| *kind == self)
-            .map_or(0, |at| 1 << at)
+        ALL.iter().position(|kind| *kind == self).map_or(0, |at| 1 << at)
     }
 }

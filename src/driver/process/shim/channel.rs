@@ -15,12 +15,7 @@ const MESSAGE_MAX: usize = 32 * 1024;
 
 /// Both ends of a new socket.
 pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(socketpair(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC,
-        None,
-    )?)
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
 /// Sends a message, and `passed` with it. Never blocks.
@@ -47,14 +42,7 @@ pub(super) fn receive(socket: impl AsFd) -> io::Result<(Vec<u8>, Option<OwnedFd>
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut attached = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let mut next = || {
-        recvmsg(
-            &socket,
-            &mut [IoSliceMut::new(&mut message)],
-            &mut attached,
-            flags,
-        )
-    };
+    let mut next = || recvmsg(&socket, &mut [IoSliceMut::new(&mut message)], &mut attached, flags);
     // The other end was closed before it had read everything, which is told once, and before what
     // it had sent itself.
     let received = match next() {
@@ -83,16 +71,11 @@ mod tests {
         let (message, passed) = receive(&theirs).unwrap();
         assert_eq!(message, b"first");
         let mut text = String::new();
-        std::fs::File::from(passed.unwrap())
-            .read_to_string(&mut text)
-            .unwrap();
+        std::fs::File::from(passed.unwrap()).read_to_string(&mut text).unwrap();
         assert_eq!(text, "given");
         let (message, passed) = receive(&theirs).unwrap();
         assert!(message == b"second" && passed.is_none());
-        assert_eq!(
-            receive(&theirs).unwrap_err().kind(),
-            io::ErrorKind::WouldBlock
-        );
+        assert_eq!(receive(&theirs).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         send(&theirs, b"report", None).unwrap();
         send(&ours, b"not read by", None).unwrap();
         drop(theirs);

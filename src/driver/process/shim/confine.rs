@@ -100,10 +100,7 @@ fn rlimits(limits: &Limits) -> Vec<(Resource, Rlimit)> {
     .into_iter()
     .filter_map(|(resource, soft, hard)| {
         let ours = getrlimit(resource).maximum.unwrap_or(u64::MAX);
-        let rlimit = Rlimit {
-            current: Some(soft?.min(ours)),
-            maximum: Some(hard?.min(ours)),
-        };
+        let rlimit = Rlimit { current: Some(soft?.min(ours)), maximum: Some(hard?.min(ours)) };
         Some((resource, rlimit))
     })
     .collect()
@@ -136,16 +133,8 @@ mod tests {
     fn nobody_gets_more_than_the_shim_itself_may_have() {
         let ours = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
         let wanted = Limits::new().open_files(u64::MAX).cpu_seconds(5);
-        let [(_, cpu), (_, files)] = rlimits(&wanted)[..] else {
-            panic!("two limits")
-        };
-        assert_eq!(
-            files,
-            Rlimit {
-                current: Some(ours),
-                maximum: Some(ours)
-            }
-        );
+        let [(_, cpu), (_, files)] = rlimits(&wanted)[..] else { panic!("two limits") };
+        assert_eq!(files, Rlimit { current: Some(ours), maximum: Some(ours) });
         assert_eq!((cpu.current, cpu.maximum), (Some(5), Some(6)));
     }
 }

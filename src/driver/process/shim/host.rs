@@ -44,10 +44,7 @@ impl ShimStarter {
                 ));
             }
         };
-        Ok(Some(ShimStarter {
-            file,
-            cgroups: if cgroup { Hierarchy::find() } else { None },
-        }))
+        Ok(Some(ShimStarter { file, cgroups: if cgroup { Hierarchy::find() } else { None } }))
     }
 
     /// Its file.
@@ -67,54 +64,26 @@ impl ShimStarter {
         limits: &Limits,
         input: Option<&str>,
     ) -> io::Result<(Box<dyn Leash>, Pipes)> {
-        let leaf = self
-            .cgroups
-            .as_ref()
-            .and_then(|hierarchy| hierarchy.leaf().ok());
-        let cgroup = leaf
-            .as_ref()
-            .and_then(|leaf| leaf.path().to_str())
-            .map(str::to_owned);
-        let order = serde_json::to_vec(&Order {
-            limits: limits.clone(),
-            cgroup,
-        })?;
+        let leaf = self.cgroups.as_ref().and_then(|hierarchy| hierarchy.leaf().ok());
+        let cgroup = leaf.as_ref().and_then(|leaf| leaf.path().to_str()).map(str::to_owned);
+        let order = serde_json::to_vec(&Order { limits: limits.clone(), cgroup })?;
         let given = input.map(stdin::holding).transpose()?;
         let (ours, theirs) = channel::pair()?;
         channel::send(&ours, &order, given.as_ref().map(AsFd::as_fd))?;
 
         let mut command = Command::new(&self.file);
-        command
-            .arg0(SHIM_NAME)
-            .arg(MARK)
-            .arg(program.get_program())
-            .arg(name);
+        command.arg0(SHIM_NAME).arg(MARK).arg(program.get_program()).arg(name);
         command.args(program.get_args()).env_clear();
-        command.envs(
-            program
-                .get_envs()
-                .filter_map(|(name, value)| Some((name, value?))),
-        );
+        command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
         if let Some(dir) = program.get_current_dir() {
             command.current_dir(dir);
         }
-        command
-            .stdin(theirs)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0);
+        command.stdin(theirs).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut process = command.spawn()?;
         let pipes = child::take_pipes(&mut process);
         let pid = Pid::from_child(&process);
         let exit_watch = child::exit_watch(pid);
-        let shimmed = Shimmed {
-            link: Some(ours),
-            process,
-            pid,
-            exit_watch,
-            reaped: false,
-            leaf,
-        };
+        let shimmed = Shimmed { link: Some(ours), process, pid, exit_watch, reaped: false, leaf };
         Ok((Box::new(shimmed), pipes))
     }
 }
@@ -160,31 +129,19 @@ impl Leash for Shimmed {
         self.reaped = true;
         let status = self.process.wait().map_err(Loss::Lost)?;
         let message = self.link.as_ref().map(channel::receive).transpose();
-        let message = message
-            .ok()
-            .flatten()
-            .map(|(message, _)| message)
-            .unwrap_or_default();
+        let message = message.ok().flatten().map(|(message, _)| message).unwrap_or_default();
         match serde_json::from_slice(&message) {
-            Ok(Report::NotBegun { errno, step }) => Err(Loss::NotBegun {
-                error: io::Error::from_raw_os_error(errno),
-                step,
-            }),
-            Ok(Report::Ended {
-                status,
-                cpu_us,
-                peak_memory_kib,
-                survivors,
-                in_cgroup,
-            }) => Ok(Exit {
-                status: status.map(ExitStatus::from_raw),
-                usage: Some(Usage {
-                    cpu_us,
-                    peak_memory_kib,
-                }),
-                held: if in_cgroup { Held::Cgroup } else { Held::Shim },
-                survivors,
-            }),
+            Ok(Report::NotBegun { errno, step }) => {
+                Err(Loss::NotBegun { error: io::Error::from_raw_os_error(errno), step })
+            }
+            Ok(Report::Ended { status, cpu_us, peak_memory_kib, survivors, in_cgroup }) => {
+                Ok(Exit {
+                    status: status.map(ExitStatus::from_raw),
+                    usage: Some(Usage { cpu_us, peak_memory_kib }),
+                    held: if in_cgroup { Held::Cgroup } else { Held::Shim },
+                    survivors,
+                })
+            }
             Err(_) => {
                 let in_cgroup = self.leaf.as_ref().is_some_and(Leaf::is_populated);
                 Err(Loss::Shim { status, in_cgroup })

@@ -25,19 +25,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// for whoever is begun, too, until that is undone.
 pub(super) fn signals() -> io::Result<SignalFd> {
     let mut heard = SigSet::empty();
-    for signal in [
-        NixSignal::SIGCHLD,
-        NixSignal::SIGTERM,
-        NixSignal::SIGINT,
-        NixSignal::SIGHUP,
-    ] {
+    for signal in [NixSignal::SIGCHLD, NixSignal::SIGTERM, NixSignal::SIGINT, NixSignal::SIGHUP] {
         heard.add(signal);
     }
     heard.thread_block()?;
-    Ok(SignalFd::with_flags(
-        &heard,
-        SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC,
-    )?)
+    Ok(SignalFd::with_flags(&heard, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?)
 }
 
 /// Reaps whoever ends below this process.
@@ -50,11 +42,7 @@ pub(super) struct Reaper {
 impl Reaper {
     /// Takes charge of the program that was begun as `main`, and of everybody below it.
     pub(super) fn new(signals: SignalFd, main: Pid) -> Reaper {
-        Reaper {
-            signals,
-            main,
-            status: None,
-        }
+        Reaper { signals, main, status: None }
     }
 
     /// The status of the program as the system has it, once it has ended.
@@ -154,12 +142,8 @@ fn children_by_parent(own: i32) -> Vec<Pid> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
-    let processes = entries
-        .flatten()
-        .filter_map(|entry| pid(entry.file_name().to_str()?));
-    processes
-        .filter(|process| parent_of(*process) == Some(own))
-        .collect()
+    let processes = entries.flatten().filter_map(|entry| pid(entry.file_name().to_str()?));
+    processes.filter(|process| parent_of(*process) == Some(own)).collect()
 }
 
 fn parent_of(process: Pid) -> Option<i32> {

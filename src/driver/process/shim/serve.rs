@@ -30,11 +30,7 @@ pub(super) fn serve(mut args: impl Iterator<Item = OsString>) -> i32 {
     let (Some(file), Some(name)) = (args.next(), args.next()) else {
         return 2;
     };
-    let program = Program {
-        file,
-        name,
-        args: args.collect(),
-    };
+    let program = Program { file, name, args: args.collect() };
     let Ok((order, given)) = order() else {
         return 2;
     };
@@ -42,10 +38,7 @@ pub(super) fn serve(mut args: impl Iterator<Item = OsString>) -> i32 {
         Ok(report) => report,
         Err(error) => {
             let (step, errno) = Step::of(&error);
-            Report::NotBegun {
-                errno,
-                step: step.in_words().map(str::to_owned),
-            }
+            Report::NotBegun { errno, step: step.in_words().map(str::to_owned) }
         }
     };
     let told = serde_json::to_vec(&report).map(|told| channel::send(stdin(), &told, None));
@@ -77,13 +70,7 @@ fn attend(program: &Program, order: &Order, given: Option<OwnedFd>) -> io::Resul
     }
     let in_cgroup = group.is_some();
     let (cpu_us, peak_memory_kib) = usage_of_all();
-    Ok(Report::Ended {
-        status: reaper.status(),
-        cpu_us,
-        peak_memory_kib,
-        survivors,
-        in_cgroup,
-    })
+    Ok(Report::Ended { status: reaper.status(), cpu_us, peak_memory_kib, survivors, in_cgroup })
 }
 
 /// The CPU time of all who have been reaped, in microseconds, and the memory of the largest.
@@ -92,18 +79,12 @@ fn usage_of_all() -> (u64, u64) {
         return (0, 0);
     };
     let cpu = usage.user_time() + usage.system_time();
-    (
-        cpu.num_microseconds().unsigned_abs(),
-        usage.max_rss().unsigned_abs(),
-    )
+    (cpu.num_microseconds().unsigned_abs(), usage.max_rss().unsigned_abs())
 }
 
 fn begin(program: &Program, limits: &Limits, given: Option<OwnedFd>) -> io::Result<Pid> {
     let mut command = Command::new(&program.file);
-    command
-        .arg0(&program.name)
-        .args(&program.args)
-        .process_group(0);
+    command.arg0(&program.name).args(&program.args).process_group(0);
     command.stdin(given.map_or_else(Stdio::null, Stdio::from));
     confine(&mut command, limits);
     Ok(Pid::from_child(&command.spawn()?))
