@@ -196,3 +196,17 @@ fn the_connections_of_a_database_in_memory_share_it_and_others_do_not() {
     assert_eq!(count, json!([{"c": 400}]));
     assert!(call(&tool(&other, "select * from t", &[]), &json!({})).is_err());
 }
+
+#[test]
+fn a_statement_survives_a_change_of_its_table() {
+    let db = memory(1);
+    let change = |sql: &str| call(&tool(&db, sql, &[]), &json!({})).unwrap();
+    change("create table shape (a)");
+    change("insert into shape values (1)");
+    let all = tool(&db, "select * from shape", &[]);
+    assert_eq!(call(&all, &json!({})).unwrap(), json!([{"a": 1}]));
+    change("alter table shape add column b default 'x'");
+    assert_eq!(call(&all, &json!({})).unwrap(), json!([{"a": 1, "b": "x"}]));
+    change("alter table shape drop column a");
+    assert_eq!(call(&all, &json!({})).unwrap(), json!([{"b": "x"}]));
+}

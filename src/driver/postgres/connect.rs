@@ -7,13 +7,14 @@ use r2d2::ManageConnection;
 use r2d2_postgres::PostgresConnectionManager;
 
 use super::cancel::CancelRequest;
-use super::error::{self, ended};
+use super::error;
 use super::resolve::Resolver;
 use super::session::Session;
 use super::socket::Capture;
 use super::url::{Endpoint, Target};
 use super::watch::Watched;
 use crate::call::Run;
+use crate::driver::sql::ended;
 use crate::outcome::{Executed, Failure, FailureReason};
 
 /// Tries the target's servers in order. Blocks at most until the run's limit; a cancel ends it at
@@ -43,7 +44,7 @@ pub(super) fn connect(
         };
         for address in attempts {
             if let Some(reason) = call.ending() {
-                return Err(ended(reason).executed(Executed::No));
+                return Err(ended(reason, Executed::No));
             }
             match attempt(target, endpoint, address, call, run) {
                 Ok(session) => return Ok(session),
@@ -51,7 +52,7 @@ pub(super) fn connect(
             }
         }
     }
-    Err(failure.unwrap_or_else(|| ended(FailureReason::Limit).executed(Executed::No)))
+    Err(failure.unwrap_or_else(|| ended(FailureReason::Limit, Executed::No)))
 }
 
 fn attempt(
@@ -63,7 +64,7 @@ fn attempt(
 ) -> Result<Session, Failure> {
     let remaining = run.remaining();
     if remaining.is_zero() {
-        return Err(ended(FailureReason::Limit).executed(Executed::No));
+        return Err(ended(FailureReason::Limit, Executed::No));
     }
     let capture = Capture::new(target.tls.clone(), target.user_timeout, call.holder());
     let found = capture.found().clone();
@@ -85,5 +86,11 @@ fn attempt(
         token: client.cancel_token(),
         tls: found.is_encrypted().then(|| target.tls.clone()),
     };
-    Session::new(client, found.socket(), request, target.statement_timeout)
+    Session::new(
+        client,
+        found.socket(),
+        request,
+        target.statement_timeout,
+        call.began(),
+    )
 }

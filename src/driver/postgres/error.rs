@@ -3,16 +3,8 @@
 use postgres::error::{Severity, SqlState};
 
 use crate::call::Run;
+use crate::driver::sql::ended;
 use crate::outcome::{Executed, Failure, FailureReason};
-
-/// The failure of a call that was ended.
-pub(super) fn ended(reason: FailureReason) -> Failure {
-    let message = match reason {
-        FailureReason::Cancelled => "the query was cancelled",
-        _ => "the query was ended at its run limit",
-    };
-    Failure::new(reason, message).executed(Executed::Unknown)
-}
 
 /// Tells what the server, or the way to it, made of a call from what became of it because it was
 /// `ending`.
@@ -23,10 +15,7 @@ pub(super) fn by_whom(failure: Failure, ending: Option<FailureReason>, run: &Run
     );
     let over = || run.remaining().is_zero().then_some(FailureReason::Limit);
     match ending.or_else(over) {
-        Some(reason) if !verdict => {
-            let begun = failure.executed != Executed::No;
-            ended(reason).executed(if begun { Executed::Unknown } else { Executed::No })
-        }
+        Some(reason) if !verdict => ended(reason, failure.executed),
         _ => failure,
     }
 }

@@ -57,12 +57,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::call::Run;
-use crate::driver::sql::{BuildError, Dialect, Plan, Pool, Query};
+use crate::driver::sql::{BuildError, Dialect, Plan, Pool, Query, ended};
 use crate::driver::{Args, Operation, Response, Sizing, Tool};
 use crate::outcome::{Executed, Failure, FailureReason};
-use crate::time::Clock;
 use decode::Answer;
-use error::{by_whom, ended};
+use error::by_whom;
 use resolve::Resolver;
 use session::Session;
 use url::Target;
@@ -83,7 +82,6 @@ struct Inner {
     pool: Pool<Session>,
     resolver: Resolver,
     watch: Watch,
-    clock: Clock,
 }
 
 impl Postgres {
@@ -112,7 +110,12 @@ impl Postgres {
         let watch = Watch::start(&sizing.partition, calls_max)
             .map_err(|error| BuildError::new("connections", format!("no thread: {error}")))?;
         let resolver = Resolver::new(pool.housekeeping(), calls_max);
-        Ok(Database(Arc::new(Inner { target, pool, resolver, watch, clock: Clock::system() })))
+        Ok(Database(Arc::new(Inner {
+            target,
+            pool,
+            resolver,
+            watch,
+        })))
     }
 }
 
@@ -170,9 +173,6 @@ impl Inner {
         let call = self.watch.begin(run);
         let result = self.serve(&mut seat, &call, plan, values, run);
         let ending = call.finish();
-        if let Some(session) = &mut *seat {
-            session.rest(self.clock.now());
-        }
         if ending.is_some() || seat.as_ref().is_some_and(|session| !session.is_at_rest()) {
             *seat = None;
         }
@@ -192,11 +192,11 @@ impl Inner {
         run: &Run,
     ) -> Result<Answer, Failure> {
         if run.remaining().is_zero() {
-            return Err(ended(FailureReason::Limit).executed(Executed::No));
+            return Err(ended(FailureReason::Limit, Executed::No));
         }
-        let now = self.clock.now();
-        let fit =
-            seat.as_mut().is_some_and(|session| session.is_held_by(call) && session.is_fit(now));
+        let fit = seat
+            .as_mut()
+            .is_some_and(|session| session.is_held_by(call) && session.is_fit(call.began()));
         if !fit {
             *seat = None;
         }
@@ -205,8 +205,8 @@ impl Inner {
             None => seat.insert(connect::connect(&self.target, &self.resolver, call, run)?),
         };
         if !call.asks(session.cancel_request()) {
-            let reason = call.ending().unwrap_or(crate::outcome::FailureReason::Limit);
-            return Err(error::ended(reason).executed(Executed::No));
+            let reason = call.ending().unwrap_or(FailureReason::Limit);
+            return Err(ended(reason, Executed::No));
         }
         session.query(plan, values)
     }

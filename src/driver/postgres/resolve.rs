@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crossbeam_channel::bounded;
 use scheduled_thread_pool::ScheduledThreadPool;
 
-use super::error::ended;
 use crate::call::Run;
+use crate::driver::sql::ended;
 use crate::outcome::{Executed, Failure, FailureReason};
 
 /// Asks the system's resolver on the pool's housekeeping thread, since it cannot be interrupted.
@@ -54,8 +54,8 @@ impl Resolver {
             Ok(Some(Ok(addresses))) if !addresses.is_empty() => Ok(addresses),
             Ok(Some(Ok(_))) => Err(unresolved(host, "there is no address")),
             Ok(Some(Err(error))) => Err(unresolved(host, &error.to_string())),
-            Ok(None) => Err(ended(FailureReason::Cancelled).executed(Executed::No)),
-            Err(_) => Err(ended(FailureReason::Limit).executed(Executed::No)),
+            Ok(None) => Err(ended(FailureReason::Cancelled, Executed::No)),
+            Err(_) => Err(ended(FailureReason::Limit, Executed::No)),
         }
     }
 }
@@ -88,11 +88,15 @@ mod tests {
     use std::sync::{Condvar, Mutex};
     use std::time::{Duration, Instant};
 
-    static OPEN: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+    /// Whether the look-up has begun, and whether it may end.
+    static HANGING: (Mutex<(bool, bool)>, Condvar) = (Mutex::new((false, false)), Condvar::new());
 
     fn hangs(_: &str) -> io::Result<Vec<IpAddr>> {
-        let released = OPEN.0.lock().unwrap();
-        drop(OPEN.1.wait_while(released, |released| !*released).unwrap());
+        let mut state = HANGING.0.lock().unwrap();
+        state.0 = true;
+        HANGING.1.notify_all();
+        let released = HANGING.1.wait_while(state, |(_, released)| !*released);
+        drop(released.unwrap());
         Ok(vec![IpAddr::from([127, 0, 0, 1])])
     }
 
@@ -105,23 +109,34 @@ mod tests {
             let run = Run::detached(Duration::from_millis(limit), token.clone());
             resolver.addresses("db.example", &run)
         };
-        let started = Instant::now();
-        assert_eq!(ask(20, &CancelToken::new()).unwrap_err().reason, FailureReason::Limit);
-        let cancelled = CancelToken::new();
-        cancelled.cancel();
-        assert_eq!(ask(60_000, &cancelled).unwrap_err().reason, FailureReason::Cancelled);
-        assert_eq!(ask(20, &CancelToken::new()).unwrap_err().reason, FailureReason::Limit);
+        let token = CancelToken::new();
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| ask(60_000, &token).unwrap_err());
+            let begun = HANGING.0.lock().unwrap();
+            drop(HANGING.1.wait_while(begun, |(begun, _)| !*begun).unwrap());
+            token.cancel();
+            assert_eq!(first.join().unwrap().reason, FailureReason::Cancelled);
+        });
+        for _ in 0..2 {
+            let queued = ask(20, &CancelToken::new()).unwrap_err();
+            assert_eq!(
+                (queued.reason, queued.executed),
+                (FailureReason::Limit, Executed::No)
+            );
+        }
         let full = ask(60_000, &CancelToken::new()).unwrap_err();
-        assert_eq!((full.reason, full.executed), (FailureReason::Connect, Executed::No));
-        assert!(started.elapsed() < Duration::from_secs(10));
-
-        let literal = resolver.addresses("::1", &Run::detached(Duration::ZERO, cancelled));
+        assert_eq!(
+            (full.reason, full.executed),
+            (FailureReason::Connect, Executed::No)
+        );
+        let literal = resolver.addresses("::1", &Run::detached(Duration::ZERO, token.clone()));
         assert_eq!(literal.unwrap(), [IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])]);
 
-        *OPEN.0.lock().unwrap() = true;
-        OPEN.1.notify_all();
+        HANGING.0.lock().unwrap().1 = true;
+        HANGING.1.notify_all();
+        let started = Instant::now();
         let mut found = ask(60_000, &CancelToken::new());
-        while found.is_err() && started.elapsed() < Duration::from_secs(30) {
+        while found.is_err() && started.elapsed() < Duration::from_secs(60) {
             found = ask(60_000, &CancelToken::new());
         }
         assert_eq!(found.unwrap(), [IpAddr::from([127, 0, 0, 1])], "it works again");

@@ -23,8 +23,9 @@ use crate::time::Time;
 const STATEMENTS: usize = 256;
 /// A connection that served a call so recently is not asked whether it still does.
 const FRESH: Duration = Duration::from_millis(500);
-/// How long it has for the answer, before it is replaced.
-const TEST_LIMIT: Duration = Duration::from_millis(80);
+/// How long it has for the answer, before it is replaced. Long enough for a busy server, which new
+/// connections would make busier.
+const TEST_LIMIT: Duration = Duration::from_millis(200);
 /// How often the server looks whether its client is still there while it runs a query.
 const CLIENT_CHECK_MS: u32 = 500;
 
@@ -46,13 +47,14 @@ impl Session {
         socket: Option<Arc<TcpStream>>,
         request: CancelRequest,
         statement_timeout: Duration,
+        now: Time,
     ) -> Result<Session, Failure> {
         let mut session = Session {
             client,
             socket,
             request,
             statements: HashMap::new(),
-            used_at: Time::ZERO,
+            used_at: now,
             at_rest: true,
         };
         let millis = statement_timeout.as_millis().clamp(1, i32::MAX.unsigned_abs().into());
@@ -71,7 +73,7 @@ impl Session {
         self.socket.as_ref().is_none_or(|socket| call.holds(socket))
     }
 
-    /// Whether it can serve another call. Looks at the socket, and asks the server if that does not
+    /// Whether it can serve a call that began `now`. Looks at the socket, and asks the server if that does not
     /// tell. Blocks for [`TEST_LIMIT`] at most.
     pub(super) fn is_fit(&mut self, now: Time) -> bool {
         if !self.at_rest || self.client.is_closed() {
@@ -85,12 +87,9 @@ impl Session {
                 Ok(0) | Err(_) => return false,
             },
         };
-        (quiet && now - self.used_at < FRESH) || self.client.is_valid(TEST_LIMIT).is_ok()
-    }
-
-    /// Notes that a call has left it.
-    pub(super) fn rest(&mut self, now: Time) {
+        let fresh = quiet && now - self.used_at < FRESH;
         self.used_at = now;
+        fresh || self.client.is_valid(TEST_LIMIT).is_ok()
     }
 
     /// Whether nothing is under way on it.

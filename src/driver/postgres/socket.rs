@@ -62,8 +62,8 @@ impl Capture {
         user_timeout: Option<Duration>,
         caught: impl Fn(&Arc<TcpStream>) -> bool + Send + Sync + 'static,
     ) -> Capture {
-        // Odd, above any that is set by hand, and unique for a million connects: the socket has it
-        // only until it is found. A cancel request keeps it, and so gives a dead network up.
+        // Odd, as nobody sets one by hand, and unique for a million connects: the socket has it only
+        // until it is found. A cancel request keeps it, and so gives up on a dead network.
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let mark = 20_001 + 2 * (NEXT.fetch_add(1, Ordering::Relaxed) % 1_000_000);
         let user_timeout = user_timeout.unwrap_or_default().as_millis();

@@ -9,7 +9,6 @@
 //! effort: a call that has ended by then needs none, and while a server that stopped in the middle
 //! of a TLS handshake holds that thread up, calls end by the shutdown alone.
 
-use std::collections::HashMap;
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
@@ -43,7 +42,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    calls: HashMap<u64, Call>,
+    calls: Vec<Call>,
     next_id: u64,
     /// When the thread will look again by itself; `MAX`: not before it is woken.
     wakes_at: Time,
@@ -52,6 +51,7 @@ struct State {
 
 /// A call that is under way.
 struct Call {
+    id: u64,
     /// When the thread must do the next thing about it.
     due: Time,
     /// Why it is being ended, if it is.
@@ -74,7 +74,7 @@ impl Watch {
         let (watched, asking) = (Arc::clone(&shared), Arc::downgrade(&shared));
         let under_way = move |id: &u64| {
             let shared = asking.upgrade();
-            shared.is_some_and(|shared| shared.state.lock().calls.contains_key(id))
+            shared.is_some_and(|shared| shared.state.lock().call(*id).is_some())
         };
         let named = |role: &str| Builder::new().name(format!("{partition}-{role}"));
         let watching = named("watch").spawn(move || watched.watch())?;
@@ -85,12 +85,15 @@ impl Watch {
 
     /// Watches a call from now on.
     pub(super) fn begin(&self, run: &Run) -> Watched {
-        let id = self.shared.begin(run.remaining());
-        let (cancelled, aborted) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
-        let token = run.cancel_token();
-        let hooks =
-            [token.on_cancel(move || cancelled.end(id)), token.on_abort(move || aborted.abort(id))];
-        Watched { shared: Arc::clone(&self.shared), id, _hooks: hooks }
+        let (id, began) = self.shared.begin(run.remaining());
+        let shared = Arc::clone(&self.shared);
+        let hook = run.cancel_token().on_cancel(move || shared.end(id));
+        Watched {
+            shared: Arc::clone(&self.shared),
+            id,
+            began,
+            _hook: hook,
+        }
     }
 }
 
@@ -109,10 +112,16 @@ impl Drop for Watch {
 pub(super) struct Watched {
     shared: Arc<Shared>,
     id: u64,
-    _hooks: [HookGuard; 2],
+    began: Time,
+    _hook: HookGuard,
 }
 
 impl Watched {
+    /// When it began, on the watch's clock.
+    pub(super) fn began(&self) -> Time {
+        self.began
+    }
+
     /// From now on ending the call shuts `socket` down. `false`: it is being ended, and `socket`
     /// was shut down.
     pub(super) fn holds(&self, socket: &Arc<TcpStream>) -> bool {
@@ -128,7 +137,7 @@ impl Watched {
     /// From now on ending the call asks the server first. `false`: it is being ended.
     pub(super) fn asks(&self, request: CancelRequest) -> bool {
         let mut state = self.shared.state.lock();
-        match state.calls.get_mut(&self.id) {
+        match state.call(self.id) {
             Some(call) if call.ending.is_none() => {
                 call.request = Some(request);
                 true
@@ -139,7 +148,7 @@ impl Watched {
 
     /// Why the call is being ended, if it is.
     pub(super) fn ending(&self) -> Option<FailureReason> {
-        self.shared.state.lock().calls.get(&self.id)?.ending
+        self.shared.state.lock().call(self.id)?.ending
     }
 
     /// Stops watching; why the call was being ended, if it was. If it was, a request to cancel may
@@ -149,7 +158,7 @@ impl Watched {
     }
 
     fn remove(&self) -> Option<Call> {
-        self.shared.state.lock().calls.remove(&self.id)
+        self.shared.state.lock().remove(self.id)
     }
 }
 
@@ -159,20 +168,39 @@ impl Drop for Watched {
     }
 }
 
+impl State {
+    /// There are as many as the partition has slots: few enough to look through.
+    fn call(&mut self, id: u64) -> Option<&mut Call> {
+        self.calls.iter_mut().find(|call| call.id == id)
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Call> {
+        let at = self.calls.iter().position(|call| call.id == id)?;
+        Some(self.calls.swap_remove(at))
+    }
+}
+
 impl Shared {
-    fn begin(&self, limit: Duration) -> u64 {
-        let due = self.clock.now() + limit;
+    fn begin(&self, limit: Duration) -> (u64, Time) {
+        let now = self.clock.now();
+        let due = now + limit;
         let mut state = self.state.lock();
         let id = state.next_id;
         state.next_id += 1;
-        state.calls.insert(id, Call { due, ending: None, socket: None, request: None });
+        state.calls.push(Call {
+            id,
+            due,
+            ending: None,
+            socket: None,
+            request: None,
+        });
         self.wake_by(&mut state, due);
-        id
+        (id, now)
     }
 
     fn holds(&self, id: u64, socket: &Arc<TcpStream>) -> bool {
         let mut state = self.state.lock();
-        match state.calls.get_mut(&id) {
+        match state.call(id) {
             Some(call) if call.ending.is_none() => {
                 call.socket = Some(Arc::clone(socket));
                 true
@@ -187,19 +215,10 @@ impl Shared {
     /// The caller has cancelled. Never blocks.
     fn end(&self, id: u64) {
         let mut state = self.state.lock();
-        if let Some(call) = state.calls.get_mut(&id).filter(|call| call.ending.is_none()) {
-            self.ask_or_shut(id, call, FailureReason::Cancelled);
+        if let Some(call) = state.call(id).filter(|call| call.ending.is_none()) {
+            self.ask_or_shut(call, FailureReason::Cancelled);
             let due = call.due;
             self.wake_by(&mut state, due);
-        }
-    }
-
-    /// The grace of the caller's cancel is over. Never blocks.
-    fn abort(&self, id: u64) {
-        let mut state = self.state.lock();
-        if let Some(call) = state.calls.get_mut(&id) {
-            call.ending.get_or_insert(FailureReason::Cancelled);
-            call.shut();
         }
     }
 
@@ -214,35 +233,44 @@ impl Shared {
         let mut state = self.state.lock();
         while !state.closed {
             let now = self.clock.now();
-            state.wakes_at = Time::MAX;
-            let mut next = Time::MAX;
-            for (id, call) in &mut state.calls {
-                if call.due <= now {
-                    match call.ending {
-                        None => self.ask_or_shut(*id, call, FailureReason::Limit),
-                        Some(_) => call.shut(),
-                    }
-                }
-                next = next.min(call.due);
+            if now >= state.wakes_at {
+                state.wakes_at = self.step(&mut state.calls, now);
             }
-            state.wakes_at = next;
-            if next == Time::MAX {
+            // It may be the limit of a call that has finished: waking up for that one limit is
+            // cheaper than being woken up by every call of a loop that is faster than this thread.
+            if state.wakes_at == Time::MAX {
                 self.changed.wait(&mut state);
             } else {
-                self.changed.wait_for(&mut state, next - now);
+                let span = state.wakes_at - now;
+                self.changed.wait_for(&mut state, span);
             }
         }
     }
 
+    /// Does what is due; when the next thing is.
+    fn step(&self, calls: &mut [Call], now: Time) -> Time {
+        let mut next = Time::MAX;
+        for call in calls {
+            if call.due <= now {
+                match call.ending {
+                    None => self.ask_or_shut(call, FailureReason::Limit),
+                    Some(_) => call.shut(),
+                }
+            }
+            next = next.min(call.due);
+        }
+        next
+    }
+
     /// The first step: by request if the server runs a query, by force if it does not yet.
-    fn ask_or_shut(&self, id: u64, call: &mut Call, reason: FailureReason) {
+    fn ask_or_shut(&self, call: &mut Call, reason: FailureReason) {
         call.ending = Some(reason);
         let Some(request) = call.request.take() else {
             return call.shut();
         };
         call.due = self.clock.now() + GRACE;
         // If there is no room, the thread is held up, and the shutdown is what is left.
-        let _ = self.requests.try_send((id, request));
+        let _ = self.requests.try_send((call.id, request));
     }
 }
 
@@ -320,27 +348,20 @@ mod tests {
     }
 
     #[test]
-    fn an_abort_ends_a_call_at_once_and_none_after_it() {
+    fn a_late_cancel_leaves_the_next_call_alone() {
         let watch = Watch::start("test", 1).unwrap();
-        let ((first_end, first), (second_end, second)) = (connection(), connection());
+        let (server, socket) = connection();
         let token = Token::new();
         let call = watch.begin(&run(AMPLE, &token));
-        assert!(call.holds(&first));
-        let late = token.take_abort_hooks();
+        assert!(call.holds(&socket));
+        let late = token.trip();
         assert_eq!(late.len(), 1);
         assert_eq!(call.finish(), None);
         let next = watch.begin(&run(AMPLE, &Token::new()));
-        assert!(next.holds(&second));
+        assert!(next.holds(&socket));
         late.into_iter().for_each(|hook| hook());
-        goes_on(&first_end);
-        goes_on(&second_end);
-
-        let token = Token::new();
-        let aborted = watch.begin(&run(AMPLE, &token));
-        assert!(aborted.holds(&second));
-        token.abort();
-        ends(second_end);
-        assert_eq!(aborted.finish(), Some(FailureReason::Cancelled));
+        goes_on(&server);
+        assert_eq!(next.finish(), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::args::{ArgSpec, ArgType, Args, Signature, Template};
-use crate::outcome::{Failure, FailureReason};
+use crate::outcome::{Executed, Failure, FailureReason};
 
 pub(crate) use pool::Pool;
 pub(crate) use scan::Dialect;
@@ -222,8 +222,22 @@ pub(crate) fn rows_affected(count: u64) -> Value {
     json!({ "rows_affected": count })
 }
 
+/// The failure of a call that was ended; `executed` is how far it had come.
+pub(crate) fn ended(reason: FailureReason, executed: Executed) -> Failure {
+    let message = match reason {
+        FailureReason::Cancelled => "the query was cancelled",
+        _ => "the query was ended at its run limit",
+    };
+    let begun = executed != Executed::No;
+    Failure::new(reason, message).executed(if begun {
+        Executed::Unknown
+    } else {
+        Executed::No
+    })
+}
+
 /// Columns become the keys of an object, so each needs a name of its own.
-pub(crate) fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Result<(), Failure> {
+pub(crate) fn distinct<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<(), Failure> {
     let mut seen = std::collections::HashSet::new();
     for name in names {
         if !seen.insert(name) {
@@ -231,7 +245,7 @@ pub(crate) fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Result<(), F
                 FailureReason::QueryFailed,
                 format!("two columns are called `{name}`: give one another name with `as`"),
             )
-            .executed(crate::outcome::Executed::No));
+            .executed(Executed::No));
         }
     }
     Ok(())

@@ -62,6 +62,9 @@ impl<C: Send + 'static> Pool<C> {
     /// Takes a seat. There is one for every call of the partition; if others hold them, blocks for
     /// what is left of the call's limit.
     pub(crate) fn seat(&self, run: &Run) -> Result<Seat<C>, Failure> {
+        if let Some(seat) = self.seats.try_get() {
+            return Ok(seat);
+        }
         self.seats.get_timeout(run.remaining()).map_err(|_| {
             Failure::new(
                 FailureReason::PoolExhausted,

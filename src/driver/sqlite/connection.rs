@@ -1,15 +1,14 @@
 //! One connection: opened without surprises, and a query on it that ends when its run does.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::types::Value as Bound;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Statement};
 
-use super::value::{Answer, Cell};
+use super::value::{Answer, Cell, Rows};
 use super::{Place, Source};
 use crate::call::{CancelToken, Run};
-use crate::driver::sql::{Plan, distinct};
+use crate::driver::sql::{Allowance, Plan, distinct, ended};
 use crate::outcome::{Executed, Failure, FailureReason};
 use crate::time::{Clock, Time};
 
@@ -70,7 +69,7 @@ pub(super) fn query(
 ) -> Result<Answer, Failure> {
     let end = End::of(run);
     if let Some(reason) = end.reason() {
-        return Err(ended(reason).executed(Executed::No));
+        return Err(ended(reason, Executed::No));
     }
     let (running, waiting) = (end.clone(), end.clone());
     connection
@@ -87,37 +86,58 @@ pub(super) fn query(
 }
 
 fn step(connection: &Connection, plan: &Plan, params: &[Bound]) -> Result<Answer, No> {
-    let mut statement = connection.prepare_cached(&plan.sql).map_err(No::Unprepared)?;
-    let columns: Arc<[String]> = statement.column_names().map(Into::into).collect();
-    distinct(columns.iter().map(String::as_str)).map_err(No::Failure)?;
-    for (at, value) in params.iter().enumerate() {
-        // SQLite takes `$1` for a name.
-        let index = statement.parameter_index(&format!("${}", at + 1)).map_err(No::Unprepared)?;
-        if let Some(index) = index {
-            statement.raw_bind_parameter(index, value).map_err(No::Unprepared)?;
-        }
-    }
+    let mut statement = connection
+        .prepare_cached(&plan.sql)
+        .map_err(No::Unprepared)?;
+    distinct(statement.column_names()).map_err(No::Failure)?;
+    bind(&mut statement, params).map_err(No::Unprepared)?;
+    let has_rows = statement.column_count() > 0;
     let changes_before = connection.total_changes();
-    let mut allowance = plan.allowance();
-    let mut cells = Vec::new();
-    let mut rows = statement.raw_query();
-    while let Some(row) = rows.next().map_err(No::Failed)? {
-        let mut size = 0;
-        for at in 0..columns.len() {
-            let cell = row.get_ref(at).map_err(No::Failed)?;
-            size += Cell::size(cell);
-        }
-        allowance.take_row(size).map_err(No::Failure)?;
-        for at in 0..columns.len() {
-            cells.push(Cell::of(row.get_ref(at).map_err(No::Failed)?));
-        }
-    }
-    drop(rows);
+    let rows = collect(statement.raw_query(), plan.allowance())?;
     drop(statement);
+    if has_rows {
+        return Ok(Answer::Rows(rows));
+    }
     // Statements that change no rows leave the count of the one before them.
     let changed = connection.total_changes() != changes_before;
-    let changes = if changed { connection.changes() } else { 0 };
-    Ok(Answer { columns, cells, changes })
+    Ok(Answer::Affected(if changed {
+        connection.changes()
+    } else {
+        0
+    }))
+}
+
+fn bind(statement: &mut Statement<'_>, params: &[Bound]) -> rusqlite::Result<()> {
+    for (at, value) in params.iter().enumerate() {
+        // SQLite takes `$1` for a name.
+        if let Some(index) = statement.parameter_index(&format!("${}", at + 1))? {
+            statement.raw_bind_parameter(index, value)?;
+        }
+    }
+    Ok(())
+}
+
+fn collect(mut rows: rusqlite::Rows<'_>, mut allowance: Allowance) -> Result<Rows, No> {
+    let mut kept = Rows::default();
+    while let Some(row) = rows.next().map_err(No::Failed)? {
+        if kept.columns.is_empty() {
+            // Only now: the first step prepares the statement anew if its tables have changed.
+            let statement: &Statement<'_> = row.as_ref();
+            distinct(statement.column_names()).map_err(No::Failure)?;
+            kept.columns = statement.column_names().map(str::to_owned).collect();
+        }
+        let cells = 0..kept.columns.len();
+        let mut size = 0;
+        for at in cells.clone() {
+            size += Cell::size(row.get_ref(at).map_err(No::Failed)?);
+        }
+        allowance.take_row(size).map_err(No::Failure)?;
+        for at in cells {
+            let cell = Cell::of(row.get_ref(at).map_err(No::Failed)?);
+            kept.cells.push(cell);
+        }
+    }
+    Ok(kept)
 }
 
 /// When a run ends, for handlers that outlive the borrow of it.
@@ -172,15 +192,14 @@ impl No {
         };
         let reason = end.reason();
         match (error.sqlite_error_code(), reason) {
-            (Some(ErrorCode::OperationInterrupted), Some(reason)) => {
-                let begun = executed == Executed::Yes;
-                ended(reason).executed(if begun { Executed::Unknown } else { Executed::No })
-            }
-            (Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked), Some(reason)) => {
-                let mut failure = ended(reason).executed(Executed::No);
-                failure.message =
-                    format!("{}, waiting for another connection's lock", failure.message);
+            (Some(ErrorCode::OperationInterrupted), Some(reason)) => ended(reason, executed),
+            (Some(ErrorCode::DatabaseBusy), Some(reason)) => {
+                let mut failure = ended(reason, Executed::No);
+                failure.message += ", waiting for another connection's lock";
                 failure
+            }
+            (Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked), None) => {
+                Failure::new(FailureReason::QueryFailed, error.to_string()).executed(Executed::No)
             }
             (Some(ErrorCode::CannotOpen | ErrorCode::NotADatabase), _) => {
                 no_database(error.to_string())
@@ -191,14 +210,6 @@ impl No {
             _ => Failure::new(FailureReason::QueryFailed, error.to_string()).executed(executed),
         }
     }
-}
-
-fn ended(reason: FailureReason) -> Failure {
-    let message = match reason {
-        FailureReason::Cancelled => "the query was cancelled",
-        _ => "the query was ended at its run limit",
-    };
-    Failure::new(reason, message)
 }
 
 fn broken(error: &rusqlite::Error) -> Failure {

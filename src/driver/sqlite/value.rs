@@ -1,7 +1,5 @@
 //! JSON to SQLite and back.
 
-use std::sync::Arc;
-
 use rusqlite::types::{Value as Bound, ValueRef};
 use serde_json::{Map, Value};
 
@@ -76,28 +74,34 @@ impl Cell {
 
 /// What came back.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) columns: Arc<[String]>,
-    /// Row by row.
+pub(super) enum Answer {
+    Rows(Rows),
+    Affected(u64),
+}
+
+/// Rows, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    /// Empty if there are no rows.
+    pub(super) columns: Vec<String>,
     pub(super) cells: Vec<Cell>,
-    /// Rows changed, if the statement gives none.
-    pub(super) changes: u64,
 }
 
 impl Answer {
     pub(super) fn decode(self) -> Result<Value, Failure> {
-        if self.columns.is_empty() {
-            return Ok(rows_affected(self.changes));
-        }
-        let mut rows = Vec::with_capacity(self.cells.len() / self.columns.len());
-        let mut cells = self.cells.into_iter().peekable();
+        let rows = match self {
+            Answer::Affected(count) => return Ok(rows_affected(count)),
+            Answer::Rows(rows) => rows,
+        };
+        let mut decoded = Vec::with_capacity(rows.cells.len() / rows.columns.len().max(1));
+        let mut cells = rows.cells.into_iter().peekable();
         while cells.peek().is_some() {
-            let mut row = Map::with_capacity(self.columns.len());
-            for (column, cell) in self.columns.iter().zip(&mut cells) {
+            let mut row = Map::with_capacity(rows.columns.len());
+            for (column, cell) in rows.columns.iter().zip(&mut cells) {
                 row.insert(column.clone(), cell.decode(column)?);
             }
-            rows.push(Value::Object(row));
+            decoded.push(Value::Object(row));
         }
-        Ok(Value::Array(rows))
+        Ok(Value::Array(decoded))
     }
 }
