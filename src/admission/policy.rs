@@ -153,17 +153,16 @@ impl Policy {
         }
         listed_once("tenant_slots", &self.homes)?;
         listed_once("tenant_weights", &self.weights)?;
-        let weight = |&&(_, weight): &&(Tenant, u32)| !(1..=Policy::WEIGHT_MAX).contains(&weight);
-        match self.weights.iter().find(weight) {
-            Some((_, weight)) => Err(error(
-                "tenant_weights",
-                weight,
-                "must be 1 to 1000",
-                "only the ratio of two weights counts",
-            )),
-            None => Ok(()),
-        }
+        weights_in_range(&self.weights)
     }
+}
+
+fn weights_in_range(weights: &[(Tenant, u32)]) -> Result<(), PolicyError> {
+    let beyond = |&&(_, weight): &&(Tenant, u32)| !(1..=Policy::WEIGHT_MAX).contains(&weight);
+    weights.iter().find(beyond).map_or(Ok(()), |(_, weight)| {
+        let rule = "must be 1 to 1000";
+        Err(error("tenant_weights", weight, rule, "only the ratio of two weights counts"))
+    })
 }
 
 fn error(

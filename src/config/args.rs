@@ -48,10 +48,10 @@ impl Declared {
         match value {
             Value::String(text) => self.template(text, place, faults),
             Value::Array(items) => {
-                items.iter().for_each(|item| self.templates(item, place, faults))
+                items.iter().for_each(|item| self.templates(item, place, faults));
             }
             Value::Object(fields) => {
-                fields.values().for_each(|field| self.templates(field, place, faults))
+                fields.values().for_each(|field| self.templates(field, place, faults));
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }

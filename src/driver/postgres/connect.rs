@@ -86,11 +86,5 @@ fn attempt(
         token: client.cancel_token(),
         tls: found.is_encrypted().then(|| target.tls.clone()),
     };
-    Session::new(
-        client,
-        found.socket(),
-        request,
-        target.statement_timeout,
-        call.began(),
-    )
+    Session::new(client, found.socket(), request, target.statement_timeout, call.began())
 }

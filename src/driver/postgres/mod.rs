@@ -110,12 +110,7 @@ impl Postgres {
         let watch = Watch::start(&sizing.partition, calls_max)
             .map_err(|error| BuildError::new("connections", format!("no thread: {error}")))?;
         let resolver = Resolver::new(pool.housekeeping(), calls_max);
-        Ok(Database(Arc::new(Inner {
-            target,
-            pool,
-            resolver,
-            watch,
-        })))
+        Ok(Database(Arc::new(Inner { target, pool, resolver, watch })))
     }
 }
 

@@ -119,16 +119,10 @@ mod tests {
         });
         for _ in 0..2 {
             let queued = ask(20, &CancelToken::new()).unwrap_err();
-            assert_eq!(
-                (queued.reason, queued.executed),
-                (FailureReason::Limit, Executed::No)
-            );
+            assert_eq!((queued.reason, queued.executed), (FailureReason::Limit, Executed::No));
         }
         let full = ask(60_000, &CancelToken::new()).unwrap_err();
-        assert_eq!(
-            (full.reason, full.executed),
-            (FailureReason::Connect, Executed::No)
-        );
+        assert_eq!((full.reason, full.executed), (FailureReason::Connect, Executed::No));
         let literal = resolver.addresses("::1", &Run::detached(Duration::ZERO, token.clone()));
         assert_eq!(literal.unwrap(), [IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])]);
 

@@ -229,11 +229,7 @@ pub(crate) fn ended(reason: FailureReason, executed: Executed) -> Failure {
         _ => "the query was ended at its run limit",
     };
     let begun = executed != Executed::No;
-    Failure::new(reason, message).executed(if begun {
-        Executed::Unknown
-    } else {
-        Executed::No
-    })
+    Failure::new(reason, message).executed(if begun { Executed::Unknown } else { Executed::No })
 }
 
 /// Columns become the keys of an object, so each needs a name of its own.

@@ -86,9 +86,7 @@ pub(super) fn query(
 }
 
 fn step(connection: &Connection, plan: &Plan, params: &[Bound]) -> Result<Answer, No> {
-    let mut statement = connection
-        .prepare_cached(&plan.sql)
-        .map_err(No::Unprepared)?;
+    let mut statement = connection.prepare_cached(&plan.sql).map_err(No::Unprepared)?;
     distinct(statement.column_names()).map_err(No::Failure)?;
     bind(&mut statement, params).map_err(No::Unprepared)?;
     let has_rows = statement.column_count() > 0;
@@ -100,11 +98,7 @@ fn step(connection: &Connection, plan: &Plan, params: &[Bound]) -> Result<Answer
     }
     // Statements that change no rows leave the count of the one before them.
     let changed = connection.total_changes() != changes_before;
-    Ok(Answer::Affected(if changed {
-        connection.changes()
-    } else {
-        0
-    }))
+    Ok(Answer::Affected(if changed { connection.changes() } else { 0 }))
 }
 
 fn bind(statement: &mut Statement<'_>, params: &[Bound]) -> rusqlite::Result<()> {
