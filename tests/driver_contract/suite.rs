@@ -60,8 +60,11 @@ pub(crate) enum Work {
 
 pub(crate) type Checked = Result<(), String>;
 
+/// Checks one driver.
+pub(crate) type Property = fn(&dyn Driver) -> Checked;
+
 /// A property's name, and its check.
-pub(crate) const PROPERTIES: &[(&str, fn(&dyn Driver) -> Checked)] = &[
+pub(crate) const PROPERTIES: &[(&str, Property)] = &[
     ("ends at the run limit", checks::run_limit),
     ("ends at the caller's deadline", checks::deadline),
     ("ends on cancel", checks::cancel),
