@@ -165,7 +165,7 @@ pub(crate) type HookFn = Box<dyn FnOnce() + Send>;
 enum Stage {
     Cancel,
     #[cfg_attr(
-        not(any(feature = "http", feature = "postgres", feature = "process")),
+        not(any(feature = "http", feature = "process")),
         allow(dead_code, reason = "only drivers end work so")
     )]
     Abort,
@@ -214,7 +214,7 @@ impl CancelToken {
     /// timekeeper and must not block: shut a socket down, send a signal.
     #[must_use = "dropping the guard disarms the hook"]
     #[cfg_attr(
-        not(any(feature = "http", feature = "postgres", feature = "process")),
+        not(any(feature = "http", feature = "process")),
         allow(dead_code, reason = "only drivers end work so")
     )]
     pub(crate) fn on_abort(&self, hook: impl FnOnce() + Send + 'static) -> HookGuard {

@@ -1,4 +1,5 @@
 //! `watertight check`: what is wrong with a configuration, or what it will do.
+#![cfg(feature = "cli")]
 
 mod cli_support;
 

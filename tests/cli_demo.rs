@@ -1,4 +1,5 @@
 //! The demo, as a user runs it.
+#![cfg(feature = "cli")]
 
 use std::process::Command;
 

@@ -1,5 +1,6 @@
 //! The contract, against real loopback backends: a search vendor that hangs just under its limit
 //! must not be felt by the database next door. Each test has its twin without the wall.
+#![cfg(all(feature = "http", feature = "postgres", feature = "sqlite", feature = "testing"))]
 
 #[allow(dead_code, reason = "each test binary uses a part of it")]
 mod support {

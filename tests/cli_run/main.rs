@@ -1,4 +1,5 @@
 //! `watertight run` as its user runs it: real files, children, HTTP and SQLite.
+#![cfg(feature = "cli")]
 
 #[path = "../cli_support/mod.rs"]
 mod cli_support;

@@ -1,4 +1,5 @@
 //! Partitions and tools from TOML: what is read, and what is said of what cannot be.
+#![cfg(feature = "cli")]
 
 mod env;
 mod faults;
