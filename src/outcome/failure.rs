@@ -31,8 +31,8 @@ pub struct Failure {
     pub evidence: Evidence,
 }
 
-/// The kinds of no. A driver's `Limit`, `Cancelled` and `Throttled` become a [`CallError`] of their
-/// own.
+/// The kinds of no. A driver's `Limit`, `Cancelled` and `Throttled` become a
+/// [`CallError`](super::CallError) of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FailureReason {
