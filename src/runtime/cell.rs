@@ -321,7 +321,7 @@ pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, String> {
 /// Looks a few times before the caller parks: a hot hand-off is over sooner than a wake-up takes.
 fn spin(done: impl Fn() -> bool) -> bool {
     const SPINS: u32 = 6;
-    const YIELDS: u32 = 4;
+    const YIELDS: u32 = 16;
     for round in 0..SPINS + YIELDS {
         if done() {
             return true;
