@@ -13,9 +13,10 @@ fn the_demo_shows_that_walls_hold_and_a_shared_pool_does_not() {
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
 
     let figure = |run: &str, key: &str| report[run][key].as_u64().expect("a count");
-    let p50 = |run: &str| report[run]["tools"]["list_deployments"]["p50_us"].as_u64().unwrap();
+    // Most of its calls find a slot in the shared pool, too: those that do not make the tail.
+    let p99 = |run: &str| report[run]["tools"]["list_deployments"]["p99_us"].as_u64().unwrap();
     assert!(figure("walls", "turns") > 2 * figure("shared", "turns"), "{report:#}");
-    assert!(p50("shared") > 5 * p50("walls"), "{report:#}");
+    assert!(p99("shared") > 5 * p99("walls"), "{report:#}");
     assert_eq!(figure("shared", "busy"), 0, "without walls nobody is told: {report:#}");
     assert!(figure("walls", "busy") > 0, "behind walls the searchers are told: {report:#}");
     assert!(report["summary"].as_str().unwrap().contains("list_deployments"));
