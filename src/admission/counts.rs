@@ -67,6 +67,12 @@ impl<T> Scheduler<T> {
         }
     }
 
+    /// How many slots are held, overdue ones included.
+    #[inline]
+    pub fn occupied(&self) -> u32 {
+        self.slots.running + self.slots.overdue
+    }
+
     /// What has become of all offers so far.
     pub fn totals(&self) -> Totals {
         self.totals

@@ -27,8 +27,15 @@ impl<T> Scheduler<T> {
         }
     }
 
+    /// Whether [`Scheduler::dispatch`] may have something to do at `now`.
+    #[inline]
+    pub fn needs_dispatch(&self, now: Time) -> bool {
+        self.room.len() > 0 || self.slots.returned > 0 || has_come(self.slots.next_due, now)
+    }
+
     /// When [`Scheduler::dispatch`] next has something to do if nothing else happens. It may be
     /// too early, never too late.
+    #[inline]
     pub fn next_due(&self) -> Time {
         self.room.next_due().min(self.slots.next_due)
     }
@@ -62,7 +69,9 @@ impl<T> Scheduler<T> {
         let Some(waiter) = head.and_then(|head| self.take_waiter(head)) else {
             return self.fail();
         };
-        let borrowed = self.start(now, slot, tenant, waiter.deadline, waiter.run_for);
+        self.start(now, slot, tenant, waiter.deadline, now + waiter.run_for);
+        self.settle(tenant);
+        let borrowed = self.is_borrowed(slot, tenant);
         effects.started.push(Started {
             slot,
             payload: waiter.payload,

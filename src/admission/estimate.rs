@@ -21,9 +21,9 @@ impl Estimate {
         Estimate { counts: [0; BUCKETS], total: 0 }
     }
 
-    /// Takes one run in.
+    /// Takes in one run of `ran_ns` nanoseconds.
     #[inline]
-    pub(super) fn record(&mut self, ran: Duration) {
+    pub(super) fn record(&mut self, ran_ns: u64) {
         if self.total >= WINDOW {
             self.total = 0;
             for count in &mut self.counts {
@@ -31,7 +31,7 @@ impl Estimate {
                 self.total += *count;
             }
         }
-        self.counts[bucket(ran)] += 1;
+        self.counts[bucket(ran_ns)] += 1;
         self.total += 1;
     }
 
@@ -58,7 +58,7 @@ impl Ready {
     /// then. Where no run got so old, as much again as it has taken already, which is the median
     /// of a power law of exponent 1 and doubles the guess each time it proves too short.
     pub(super) fn remaining(&self, age: Duration) -> Duration {
-        let older = if age.is_zero() { self.total } else { self.beyond[bucket(age)] };
+        let older = if age.is_zero() { self.total } else { self.beyond[bucket(nanos(age))] };
         if older == 0 {
             return age;
         }
@@ -73,8 +73,12 @@ impl Ready {
     }
 }
 
-fn bucket(span: Duration) -> usize {
-    let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[inline]
+fn bucket(nanos: u64) -> usize {
     if nanos < SUB {
         return nanos as usize;
     }
@@ -98,26 +102,27 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+    const MS_NS: u64 = 1_000_000;
 
     #[test]
     fn buckets_are_in_order_and_at_most_an_eighth_wide() {
         let mut last = 0;
         for nanos in (0..1_000_000).chain((20..47).map(|n| 3 << n)) {
             let span = Duration::from_nanos(nanos);
-            let at = bucket(span);
+            let at = bucket(nanos);
             assert!(at >= last);
             last = at;
             assert!(upper_bound(at) >= span);
             assert!(upper_bound(at) <= span + span / 8 + Duration::from_nanos(1), "{nanos}");
         }
-        assert_eq!(bucket(Duration::MAX), BUCKETS - 1);
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
     }
 
     #[test]
     fn a_steady_service_time_is_found() {
         let mut estimate = Estimate::new();
         for _ in 0..100 {
-            estimate.record(100 * MS);
+            estimate.record(100 * MS_NS);
         }
         let left = estimate.ready().remaining(30 * MS);
         assert!((70 * MS..83 * MS).contains(&left), "{left:?}");
@@ -128,7 +133,7 @@ mod tests {
         let mut estimate = Estimate::new();
         assert_eq!(estimate.ready().remaining(7 * MS), 7 * MS);
         assert_eq!(estimate.ready().median(), None);
-        estimate.record(40 * MS);
+        estimate.record(40 * MS_NS);
         assert_eq!(estimate.ready().remaining(2000 * MS), 2000 * MS);
     }
 
@@ -136,10 +141,10 @@ mod tests {
     fn an_old_regime_is_forgotten() {
         let mut estimate = Estimate::new();
         for _ in 0..10_000 {
-            estimate.record(MS);
+            estimate.record(MS_NS);
         }
         for _ in 0..2 * WINDOW {
-            estimate.record(1000 * MS);
+            estimate.record(1000 * MS_NS);
         }
         assert!(estimate.ready().median().unwrap() >= 1000 * MS);
     }

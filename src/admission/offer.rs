@@ -34,6 +34,33 @@ impl<T> Scheduler<T> {
         decision
     }
 
+    /// Starts a call in a free slot if nobody waits, nothing is due and its tenant may have one:
+    /// what [`Scheduler::offer`] would do, with nothing to hand over. It is overdue at `run_until`.
+    /// `None`: nothing has happened.
+    #[inline]
+    pub fn start_now(
+        &mut self,
+        now: Time,
+        tenant: Option<&Tenant>,
+        deadline: Time,
+        run_until: Time,
+    ) -> Option<SlotId> {
+        if self.room.len() > 0 || self.closed || has_come(deadline, now) {
+            return None;
+        }
+        self.assert_invariants();
+        let tenant = self.tenants.enter(tenant);
+        let home = self.tenants.get(tenant).home;
+        let Some(slot) = self.eligible(home, self.tenants.below_cap(tenant)) else {
+            self.tenants.leave(tenant);
+            return None;
+        };
+        self.count(tenant, |totals| &mut totals.offered);
+        self.start(now, slot, tenant, deadline, run_until);
+        self.assert_invariants();
+        Some(slot)
+    }
+
     #[inline]
     fn decide(
         &mut self,
@@ -57,7 +84,9 @@ impl<T> Scheduler<T> {
             borrows.then(|| self.borrow_for(tenant)).flatten()
         });
         if let Some(slot) = slot {
-            let borrowed = self.start(now, slot, tenant, offer.deadline, offer.run_for);
+            self.start(now, slot, tenant, offer.deadline, now + offer.run_for);
+            self.settle(tenant);
+            let borrowed = self.is_borrowed(slot, tenant);
             return Decision::Start(Started {
                 slot,
                 payload: offer.payload,
@@ -92,7 +121,8 @@ impl<T> Scheduler<T> {
         if self.slots.free_count == 0 || !below_cap {
             return None;
         }
-        if self.tenants.next_in(home).is_some() {
+        let waited_for = self.room.len() > 0;
+        if waited_for && self.tenants.next_in(home).is_some() {
             return None;
         }
         let own = self.slots.free_in(home);

@@ -54,8 +54,8 @@ pub struct Scheduler<T> {
 /// A call that has given its slot back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// How long it ran.
-    pub ran: Duration,
+    /// How long it ran, in nanoseconds.
+    pub ran_ns: u64,
     /// Whether it had been answered for before.
     pub was_overdue: bool,
 }
@@ -88,24 +88,26 @@ impl<T> Scheduler<T> {
     }
 
     /// The call in `slot` has really ended; `None` if none runs there.
+    #[inline]
     pub fn finish(&mut self, now: Time, slot: SlotId) -> Option<Finished> {
         self.assert_invariants();
-        let held = *self.slots.get(slot)?;
+        let held = self.slots.get(slot)?;
+        let (tenant, started) = (held.tenant, held.started);
         let was_overdue = match held.state {
             State::Running => false,
             State::Overdue => true,
             State::Free | State::Retired => return None,
         };
         self.slots.release(slot);
-        self.tenants.released(held.tenant);
+        self.tenants.released(tenant);
         if !was_overdue {
-            self.count(held.tenant, |totals| &mut totals.finished);
+            self.count(tenant, |totals| &mut totals.finished);
         }
-        self.settle(held.tenant);
-        let ran = now - held.started;
-        self.estimate.record(ran);
+        self.settle(tenant);
+        let ran_ns = now.as_nanos().saturating_sub(started.as_nanos());
+        self.estimate.record(ran_ns);
         self.assert_invariants();
-        Some(Finished { ran, was_overdue })
+        Some(Finished { ran_ns, was_overdue })
     }
 
     /// Takes a waiting call back; `None` if it waits no more.
@@ -181,24 +183,27 @@ impl<T> Scheduler<T> {
         self.closed
     }
 
-    /// Gives `slot` to `tenant`; whether it is another tenant's home.
+    /// Gives `slot` to `tenant`, which must be settled afterwards.
+    #[inline]
     pub(super) fn start(
         &mut self,
         now: Time,
         slot: SlotId,
         tenant: u32,
         deadline: Time,
-        run_for: Duration,
-    ) -> bool {
-        let run_end = now + run_for;
-        let (due, clock) = if deadline <= run_end {
+        run_until: Time,
+    ) {
+        let (due, clock) = if deadline <= run_until {
             (deadline, TimeoutClock::Deadline)
         } else {
-            (run_end, TimeoutClock::Run)
+            (run_until, TimeoutClock::Run)
         };
         self.slots.take(slot, tenant, now, due, clock);
         self.tenants.dispatched(tenant);
-        self.settle(tenant);
+    }
+
+    /// Whether `slot` is another tenant's home.
+    pub(super) fn is_borrowed(&self, slot: SlotId, tenant: u32) -> bool {
         let home = self.tenants.get(tenant).home;
         self.slots.get(slot).is_some_and(|slot| slot.home != home)
     }
@@ -215,7 +220,7 @@ impl<T> Scheduler<T> {
     /// nothing left.
     #[inline]
     pub(super) fn settle(&mut self, tenant: u32) {
-        if self.tenants.set_turn(tenant) {
+        if self.tenants.may_turn(tenant) && self.tenants.set_turn(tenant) {
             let home = self.tenants.get(tenant).home;
             let wanted = self.tenants.next_in(home).is_some();
             self.slots.set_wanted(home, wanted);

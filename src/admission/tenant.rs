@@ -266,9 +266,15 @@ impl Tenants {
         answer
     }
 
+    /// Whether the tenant has a turn, or may come to have one.
+    #[inline]
+    pub(super) fn may_turn(&self, at: u32) -> bool {
+        let state = self.get(at);
+        state.line.len > 0 || state.turn.is_some()
+    }
+
     /// Puts the tenant in its place in the order of turns, or out of it if it has nobody waiting
     /// or is at its cap. Whether that changed anything.
-    #[inline]
     pub(super) fn set_turn(&mut self, at: u32) -> bool {
         let state = &mut self.all[at as usize];
         let waits = state.line.len > 0 && state.holding < self.cap;

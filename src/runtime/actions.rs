@@ -85,6 +85,7 @@ impl Actions {
         self.rest().aborts.push(call);
     }
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_none() && self.rest.is_none()
     }

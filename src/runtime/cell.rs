@@ -106,10 +106,20 @@ pub(crate) struct Cell<T, F> {
     about: About,
     body: parking_lot::Mutex<Option<F>>,
     reply: Mutex<Reply<T>>,
-    ready: AtomicBool,
+    signal: Signal,
     changed: Condvar,
     /// Told when the outcome is there.
     completed: Option<Completed>,
+}
+
+/// Whether the outcome is there, and whether somebody is parked for it. A publisher sets the one
+/// and then looks at the other, a caller the other way round, so that at least one of them sees
+/// the other; the lock is taken for those who are parked only. On a line of its own: the caller
+/// looks at it again and again while the worker writes to the rest of the cell.
+#[derive(Default)]
+struct Signal {
+    ready: AtomicBool,
+    parked: AtomicBool,
 }
 
 struct Reply<T> {
@@ -126,7 +136,7 @@ impl<T, F> Cell<T, F> {
             about,
             body: parking_lot::Mutex::new(Some(body)),
             reply: Mutex::new(Reply { stored: None, answer: None, gone: false }),
-            ready: AtomicBool::new(false),
+            signal: Signal::default(),
             changed: Condvar::default(),
             completed,
         }
@@ -147,16 +157,14 @@ impl<T, F> Cell<T, F> {
         let mut reply = self.reply.lock();
         reply.gone = true;
         let left = (reply.stored.take(), reply.answer.take());
-        let keeps_body = goes_on && !self.ready.load(Ordering::Acquire);
+        let keeps_body = goes_on && !self.signal.ready.load(Ordering::Acquire);
         drop(reply);
         let body = if keeps_body { None } else { self.body.lock().take() };
         let _ = catch(|| drop(left));
         let _ = catch(|| drop(body));
     }
 
-    fn make_ready(&self) {
-        self.ready.store(true, Ordering::Release);
-        self.changed.notify_all();
+    fn tell(&self) {
         if let Some(completed) = &self.completed {
             completed.tell();
         }
@@ -198,15 +206,21 @@ where
     }
 
     fn publish(&self) {
-        let _reply = self.reply.lock();
-        self.make_ready();
+        self.signal.ready.store(true, Ordering::SeqCst);
+        if self.signal.parked.load(Ordering::SeqCst) {
+            let _reply = self.reply.lock();
+            self.changed.notify_all();
+        }
+        self.tell();
     }
 
     fn answer(&self, error: CallError, timing: Timing) -> bool {
         let mut reply = self.reply.lock();
         if reply.answer.is_none() {
             reply.answer = Some(self.about.outcome(Err(error), timing));
-            self.make_ready();
+            self.signal.ready.store(true, Ordering::SeqCst);
+            self.changed.notify_all();
+            self.tell();
         }
         reply.gone
     }
@@ -244,7 +258,7 @@ where
 {
     #[inline]
     fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Acquire)
+        self.signal.ready.load(Ordering::SeqCst)
     }
 
     fn wait(&self, until: Option<Instant>) -> bool {
@@ -252,6 +266,7 @@ where
             return true;
         }
         let mut reply = self.reply.lock();
+        self.signal.parked.store(true, Ordering::SeqCst);
         while !self.is_ready() {
             if until.is_some_and(crate::time::is_past) {
                 return false;
@@ -262,15 +277,20 @@ where
     }
 
     fn take(&self) -> Option<Outcome<Late<T>>> {
-        let outcome = {
-            let mut reply = self.reply.lock();
-            if !self.is_ready() {
-                return None;
-            }
-            reply.answer.take().or_else(|| reply.stored.take())
-        };
-        self.forget();
-        outcome
+        if !self.is_ready() {
+            return None;
+        }
+        let mut reply = self.reply.lock();
+        reply.gone = true;
+        let (answer, stored) = (reply.answer.take(), reply.stored.take());
+        drop(reply);
+        let body = self.body.lock().take();
+        let _ = catch(|| drop(body));
+        if answer.is_some() {
+            let _ = catch(|| drop(stored));
+            return answer;
+        }
+        stored
     }
 
     fn forget(&self) {
@@ -318,21 +338,21 @@ pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, String> {
     })
 }
 
-/// Looks a few times before the caller parks: a hot hand-off is over sooner than a wake-up takes.
+/// Looks for a while before the caller parks: a hot hand-off is over sooner than a wake-up takes.
+/// The steps are even, and short: a longer one would be overslept by half of it on average.
 fn spin(done: impl Fn() -> bool) -> bool {
-    const SPINS: u32 = 6;
+    const LOOKS: u32 = 64;
+    const PAUSES: u32 = 4;
     const YIELDS: u32 = 16;
-    for round in 0..SPINS + YIELDS {
+    for round in 0..LOOKS + YIELDS {
         if done() {
             return true;
         }
         if cfg!(watertight_model) {
             return false;
         }
-        if round < SPINS {
-            for _ in 0..1 << round {
-                std::hint::spin_loop();
-            }
+        if round < LOOKS {
+            (0..PAUSES).for_each(|_| std::hint::spin_loop());
         } else {
             std::thread::yield_now();
         }

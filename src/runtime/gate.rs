@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use super::actions::{Actions, Job};
 use super::cell::{Call, Ended};
 use super::state::{Begun, State, Waiting, cancelled};
-use super::sync::{Condvar, Mutex};
+use super::sync::{Condvar, Mutex, MutexGuard};
 use crate::admission::{Decision, Offer, Policy, PolicyError, SlotId, WaiterId};
-use crate::outcome::{CancelledBy, Status, TimeoutClock};
+use crate::call::Tenant;
+use crate::outcome::CancelledBy;
+use crate::telemetry::Counts;
 use crate::time::{Clock, Time};
 
 /// How long the timekeeper stays parked *with* a target when nothing is due, so that the next
@@ -80,19 +82,67 @@ impl Gate {
         })
     }
 
+    /// Gives a slot to a permit that need not wait; `None`: it has not been offered yet.
+    pub(crate) fn start_permit(
+        &self,
+        now: Time,
+        tenant: Option<&Tenant>,
+        deadline: Time,
+    ) -> Option<SlotId> {
+        let mut state = self.state.lock();
+        let now = state.tick(now);
+        let slot = state.scheduler.start_now(now, tenant, deadline, Time::MAX)?;
+        state.note_start();
+        self.leave(state);
+        Some(slot)
+    }
+
+    /// Starts a call that need not wait; `None`: it has not been offered yet.
+    pub(crate) fn start_call(
+        &self,
+        now: Time,
+        call: &Arc<dyn Call>,
+        tenant: Option<&Tenant>,
+        run_for: Duration,
+    ) -> Option<Job> {
+        let deadline = call.about().deadline;
+        let mut state = self.state.lock();
+        let now = state.tick(now);
+        let slot = state.scheduler.start_now(now, tenant, deadline, now + run_for)?;
+        state.note_start();
+        let job = state.run(now, Arc::clone(call), slot, Duration::ZERO);
+        self.leave(state);
+        Some(job)
+    }
+
     /// The call in `slot` has ended, as `ended` says, and somebody waits for it: its slot is free.
     /// `false`: it has been answered for, and keeps its slot until [`Gate::finish_overdue`].
     pub(crate) fn finish(&self, slot: SlotId, ended: &Ended, actions: &mut Actions) -> bool {
-        let held = self.section(ended.at, actions, |state, now, _| {
-            if !state.scheduler.is_running(slot) {
-                return None;
-            }
-            let finished = state.scheduler.finish(now, slot)?;
-            state.run.record(finished.ran);
-            state.counts.add_ended(ended.status, ended.clock);
-            Some(state.running[slot.0 as usize].take())
-        });
-        held.is_some()
+        self.end_run(slot, ended.at, actions, |counts| counts.add_ended(ended.status, ended.clock))
+    }
+
+    #[inline]
+    fn end_run(
+        &self,
+        slot: SlotId,
+        at: Time,
+        actions: &mut Actions,
+        count: impl FnOnce(&mut Counts),
+    ) -> bool {
+        let mut state = self.state.lock();
+        let now = state.tick(at);
+        let runs = state.scheduler.is_running(slot);
+        let Some(finished) = runs.then(|| state.scheduler.finish(now, slot)).flatten() else {
+            return false;
+        };
+        state.run.record_ns(finished.ran_ns);
+        count(&mut state.counts);
+        let _held = state.running[slot.0 as usize].take();
+        if state.scheduler.needs_dispatch(now) {
+            state.dispatch(now, actions);
+        }
+        self.leave(state);
+        true
     }
 
     /// The overdue call in `slot` has ended, and what nobody wants of it has been dropped.
@@ -133,8 +183,7 @@ impl Gate {
 
     /// The permit in `slot` is given back; past its deadline it has been counted already.
     pub(crate) fn finish_permit(&self, slot: SlotId, actions: &mut Actions) {
-        let ended = Ended { status: Status::Ok, at: self.clock.now(), clock: TimeoutClock::Run };
-        if !self.finish(slot, &ended, actions) {
+        if !self.end_run(slot, self.clock.now(), actions, |counts| counts.ok += 1) {
             self.finish_overdue(slot, actions);
         }
     }
@@ -176,6 +225,7 @@ impl Gate {
     }
 
     /// One critical section: `f`, then dispatch, then the timekeeper's next target.
+    #[inline]
     fn section<R>(
         &self,
         now: Time,
@@ -183,10 +233,16 @@ impl Gate {
         f: impl FnOnce(&mut State, Time, &mut Actions) -> R,
     ) -> R {
         let mut state = self.state.lock();
-        let now = state.now.max(now);
-        state.now = now;
+        let now = state.tick(now);
         let answer = f(&mut state, now, actions);
         state.dispatch(now, actions);
+        self.leave(state);
+        answer
+    }
+
+    /// Ends a critical section: sets the timekeeper's next target.
+    #[inline]
+    fn leave(&self, mut state: MutexGuard<'_, State>) {
         let due = state.scheduler.next_due();
         let wake = due < state.target;
         if wake {
@@ -199,7 +255,6 @@ impl Gate {
         if wake {
             self.tick.notify_all();
         }
-        answer
     }
 
     /// The timekeeper's turn: does what is due, and parks until something is. Returns when there
@@ -208,8 +263,7 @@ impl Gate {
         let mut state = self.state.lock();
         loop {
             state.target = Time::ZERO;
-            let now = state.now.max(self.clock.now());
-            state.now = now;
+            let now = state.tick(self.clock.now());
             state.dispatch(now, actions);
             if !actions.is_empty() || state.ending {
                 return !state.ending;
@@ -278,7 +332,7 @@ impl Gate {
     /// Looks at the state; `f` is ours and short.
     pub(super) fn look<R>(&self, f: impl FnOnce(&State) -> R) -> R {
         let mut state = self.state.lock();
-        state.now = state.now.max(self.clock.now());
+        state.tick(self.clock.now());
         f(&state)
     }
 

@@ -1,71 +1,115 @@
 //! Which partitions this thread is already inside of.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use super::sync::thread_local;
 
-/// Tells partitions of one process apart.
+/// Tells partitions of one process apart; none is 0.
 pub(crate) type PartitionId = u64;
 
+const NONE: PartitionId = 0;
+
 thread_local! {
-    static INSIDE: RefCell<Lineage> = const { RefCell::new(Lineage::new()) };
+    /// The latest it went into, if it has not left that one: most threads are in one at most.
+    static INNERMOST: Cell<PartitionId> = const { Cell::new(NONE) };
+    /// How many of the others there are.
+    static OTHERS: Cell<usize> = const { Cell::new(0) };
+    /// The others, in no order, and as often as the thread is inside.
+    static REST: RefCell<Vec<PartitionId>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a thread is inside of, by entry.
-struct Lineage {
-    entries: u64,
-    inside: Vec<(u64, PartitionId)>,
+#[inline]
+fn innermost() -> PartitionId {
+    INNERMOST.with(Cell::get)
 }
 
-impl Lineage {
-    const fn new() -> Lineage {
-        Lineage { entries: 0, inside: Vec::new() }
-    }
+#[inline]
+fn others() -> usize {
+    OTHERS.with(Cell::get)
 }
 
-/// Looks at this thread's lineage, or at an empty one if the thread is so far at its end that it
-/// has none any more.
-fn with<R>(f: impl Fn(&mut Lineage) -> R) -> R {
-    let mine = INSIDE.try_with(|inside| f(&mut inside.borrow_mut()));
-    mine.unwrap_or_else(|_| f(&mut Lineage::new()))
+#[inline]
+fn set_innermost(partition: PartitionId) -> PartitionId {
+    INNERMOST.with(|innermost| innermost.replace(partition))
+}
+
+/// Changes the others, or an empty list if the thread is so far at its end that it has none any
+/// more.
+fn with_rest<R>(f: impl Fn(&mut Vec<PartitionId>) -> R) -> R {
+    let change = |rest: &mut Vec<PartitionId>| {
+        let answer = f(rest);
+        OTHERS.with(|others| others.set(rest.len()));
+        answer
+    };
+    let mine = REST.try_with(|rest| change(&mut rest.borrow_mut()));
+    mine.unwrap_or_else(|_| change(&mut Vec::new()))
 }
 
 /// Whether this thread works inside `partition`.
 #[inline]
 pub(crate) fn contains(partition: PartitionId) -> bool {
-    with(|lineage| lineage.inside.iter().any(|&(_, id)| id == partition))
+    innermost() == partition || (others() > 0 && with_rest(|rest| rest.contains(&partition)))
 }
 
 /// The partitions this thread is inside of, for a call it makes; `None`: none.
 #[inline]
 pub(crate) fn current() -> Option<Arc<[PartitionId]>> {
-    with(|lineage| {
-        let ids = lineage.inside.iter().map(|&(_, id)| id);
-        (!lineage.inside.is_empty()).then(|| ids.collect())
-    })
+    let innermost = Some(innermost()).filter(|&id| id != NONE);
+    if innermost.is_none() && others() == 0 {
+        return None;
+    }
+    Some(with_rest(|rest| rest.iter().copied().chain(innermost).collect()))
 }
 
-/// Puts this thread inside `partition`, with what is `above` it, until the guard is dropped.
+/// Puts this thread inside `partition` until the guard is dropped.
 #[inline]
-pub(crate) fn enter(above: Option<&[PartitionId]>, partition: PartitionId) -> Inside {
-    with(|lineage| {
-        lineage.entries += 1;
-        let entry = lineage.entries;
-        let ids = above.unwrap_or_default().iter().chain([&partition]);
-        lineage.inside.extend(ids.map(|&id| (entry, id)));
-        Inside { entry }
-    })
+pub(crate) fn enter(partition: PartitionId) -> Inside {
+    let before = set_innermost(partition);
+    if before != NONE {
+        with_rest(|rest| rest.push(before));
+    }
+    Inside { partition }
+}
+
+/// The same with what is `above` it, for a worker's thread: it is inside of nothing else.
+pub(crate) fn descend(above: Option<&[PartitionId]>, partition: PartitionId) -> Below {
+    if let Some(above) = above {
+        with_rest(|rest| rest.extend_from_slice(above));
+    }
+    set_innermost(partition);
+    Below
 }
 
 /// Leaves when dropped; in any order, since permits may be released so.
 #[derive(Debug)]
 pub(crate) struct Inside {
-    entry: u64,
+    partition: PartitionId,
 }
 
 impl Drop for Inside {
+    #[inline]
     fn drop(&mut self) {
-        with(|lineage| lineage.inside.retain(|&(entry, _)| entry != self.entry));
+        if innermost() == self.partition {
+            set_innermost(NONE);
+        } else {
+            with_rest(|rest| {
+                if let Some(at) = rest.iter().rposition(|&id| id == self.partition) {
+                    rest.swap_remove(at);
+                }
+            });
+        }
+    }
+}
+
+/// Leaves everything when dropped.
+pub(crate) struct Below;
+
+impl Drop for Below {
+    fn drop(&mut self) {
+        set_innermost(NONE);
+        if others() > 0 {
+            with_rest(Vec::clear);
+        }
     }
 }

@@ -168,7 +168,7 @@ impl fmt::Debug for Builder {
 }
 
 fn start(spec: PartitionSpec, clock: &Clock) -> Result<Partition, SpecError> {
-    static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+    static NEXT_ID: AtomicU64 = AtomicU64::new(1);
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let (name, workers) = (spec.shared_name(), spec.capacity());
     let fail = |error| SpecError { partition: name.to_string(), error };

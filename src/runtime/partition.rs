@@ -16,7 +16,7 @@ use super::state::Waiting;
 use super::sync::{AtomicBool, Receiver, Sender, bounded};
 use super::ticket::{Backstop, Ticket};
 use super::turn::Completed;
-use crate::admission::{Offer, PolicyError, SlotId};
+use crate::admission::{Offer, PolicyError, SlotId, WaiterId};
 use crate::call::{Run, Tenant, Terms};
 use crate::outcome::{CallError, Failure, Outcome, Timing};
 use crate::telemetry::{PartitionSnapshot, RunningCall};
@@ -92,7 +92,11 @@ impl Shared {
     }
 
     /// Does what a critical section decided. Never blocks.
+    #[inline]
     pub(super) fn act(&self, actions: Actions) {
+        if actions.is_empty() {
+            return;
+        }
         actions.act(|job| self.hand_off(job), |errand| self.send_errand(errand));
     }
 
@@ -216,22 +220,36 @@ impl Partition {
         about.attempt = terms.attempt.max(1);
         about.idempotency_key = terms.idempotency_key;
         about.lineage = lineage::current();
-        let cell = Arc::new(Cell::new(about, body, completed));
+        let cell = Arc::new(Cell::new(about, body, completed)) as Arc<dyn Pending<T>>;
         let call = Arc::clone(&cell) as Arc<dyn Call>;
-        let offer = Offer {
-            tenant: terms.tenant,
-            run_for: shared.gate.run_limit().saturating_add(shared.gate.cancel_grace()),
-            ..self.offer(Waiting::Call(call), now, deadline)
-        };
-        let backstop = Backstop::new(&offer);
+        let (waiter, backstop) = self.offer_call(now, call, terms.tenant, deadline);
+        Ticket::new(Arc::clone(shared), cell, waiter, backstop)
+    }
+
+    /// Offers a call: starts it, has it wait, or answers it.
+    fn offer_call(
+        &self,
+        now: Time,
+        call: Arc<dyn Call>,
+        tenant: Option<Tenant>,
+        deadline: Time,
+    ) -> (Option<WaiterId>, Backstop) {
+        let gate = &self.shared.gate;
+        let run_for = gate.run_limit().saturating_add(gate.cancel_grace());
+        let backstop = Backstop::new(now + self.shared.spec.max_wait, deadline, run_for);
+        if let Some(job) = gate.start_call(now, &call, tenant.as_ref(), run_for) {
+            self.shared.hand_off(job);
+            return (None, backstop);
+        }
+        let offer = Offer { tenant, run_for, ..self.offer(Waiting::Call(call), now, deadline) };
         let mut actions = Actions::default();
-        let offered = shared.gate.offer(now, offer, &mut actions);
-        shared.act(actions);
+        let offered = gate.offer(now, offer, &mut actions);
+        self.shared.act(actions);
         let waiter = match offered {
             Offered::Waiting(id) => Some(id),
             Offered::Started(_) | Offered::Rejected => None,
         };
-        Ticket::new(Arc::clone(shared), cell as Arc<dyn Pending<T>>, waiter, backstop)
+        (waiter, backstop)
     }
 
     fn offer(&self, payload: Waiting, now: Time, deadline: Time) -> Offer<Waiting> {
@@ -249,8 +267,13 @@ impl Partition {
     ///
     /// [`CallError::Busy`] if no slot came free in time, and [`CallError::Failed`] if the
     /// partition is closed, in an outcome that a harness can show to a model like any other.
+    #[inline]
     pub fn permit(&self) -> Result<Permit, Box<Outcome<()>>> {
-        self.permit_with(Terms::default())
+        let now = self.shared.gate.clock().now();
+        match self.shared.gate.start_permit(now, None, Time::MAX) {
+            Some(slot) => Ok(Permit::new(Arc::clone(&self.shared), slot, Duration::ZERO)),
+            None => self.offer_for_permit(Terms::default(), now, Time::MAX),
+        }
     }
 
     /// The same under `terms`: a tenant, a deadline for the wait.
@@ -258,17 +281,33 @@ impl Partition {
     /// # Errors
     ///
     /// As [`Partition::permit`], and [`CallError::Timeout`] if the deadline came first.
+    #[inline]
     pub fn permit_with(&self, terms: Terms) -> Result<Permit, Box<Outcome<()>>> {
+        let shared = &self.shared;
+        let now = shared.gate.clock().now();
+        let deadline = terms.deadline.map_or(Time::MAX, |deadline| now + deadline);
+        match shared.gate.start_permit(now, terms.tenant.as_ref(), deadline) {
+            Some(slot) => Ok(Permit::new(Arc::clone(shared), slot, Duration::ZERO)),
+            None => self.offer_for_permit(terms, now, deadline),
+        }
+    }
+
+    /// Waits for a permit, unless there is one by now.
+    #[cold]
+    fn offer_for_permit(
+        &self,
+        terms: Terms,
+        now: Time,
+        deadline: Time,
+    ) -> Result<Permit, Box<Outcome<()>>> {
         super::sync::thread_local! {
             static WAITER: Arc<Waiter> = Arc::default();
         }
         let shared = &self.shared;
-        let now = shared.gate.clock().now();
-        let deadline = terms.deadline.map_or(Time::MAX, |deadline| now + deadline);
         WAITER.with(|waiter| {
             let payload = Waiting::Permit(Arc::clone(waiter));
             let offer = Offer { tenant: terms.tenant, ..self.offer(payload, now, deadline) };
-            let backstop = Backstop::new(&offer);
+            let backstop = Backstop::new(offer.wait_until, deadline, Duration::MAX);
             let mut actions = Actions::default();
             let offered = shared.gate.offer(now, offer, &mut actions);
             shared.act(actions);

@@ -55,8 +55,9 @@ pub struct Permit {
 }
 
 impl Permit {
+    #[inline]
     pub(super) fn new(shared: Arc<Shared>, slot: SlotId, waited: Duration) -> Permit {
-        let inside = lineage::enter(None, shared.id);
+        let inside = lineage::enter(shared.id);
         Permit { shared, slot, waited, _inside: inside, not_send: PhantomData }
     }
 
@@ -75,6 +76,7 @@ impl Permit {
 }
 
 impl Drop for Permit {
+    #[inline]
     fn drop(&mut self) {
         let mut actions = Actions::default();
         self.shared.gate.finish_permit(self.slot, &mut actions);

@@ -83,25 +83,48 @@ impl State {
         })
     }
 
+    /// The present time of a section whose thread read the clock at `now`.
+    #[inline]
+    pub(super) fn tick(&mut self, now: Time) -> Time {
+        self.now = self.now.max(now);
+        self.now
+    }
+
     /// A call or a permit has its slot.
     pub(super) fn started(&mut self, now: Time, started: Started<Waiting>) -> Begun {
         let Started { slot, payload, waited, .. } = started;
         if waited.is_zero() {
-            self.unwaited += 1;
+            self.note_start();
         } else {
             self.wait.record(waited);
+            self.max_in_flight = self.max_in_flight.max(self.occupied());
         }
-        self.max_in_flight = self.max_in_flight.max(self.occupied());
         match payload {
-            Waiting::Call(call) => {
-                call.about().slot.store(slot.0, Ordering::Relaxed);
-                let running = Running { call: Arc::clone(&call), waited, started: now };
-                self.running[slot.0 as usize] = Some(running);
-                let limit_at = now + self.run_limit;
-                Begun::Call(Job { call, slot, waited, started: now, limit_at })
-            }
+            Waiting::Call(call) => Begun::Call(self.run(now, call, slot, waited)),
             Waiting::Permit(waiter) => Begun::Permit(waiter, slot, waited),
         }
+    }
+
+    /// Puts a call into its slot.
+    #[inline]
+    pub(super) fn run(
+        &mut self,
+        now: Time,
+        call: Arc<dyn Call>,
+        slot: SlotId,
+        waited: Duration,
+    ) -> Job {
+        call.about().slot.store(slot.0, Ordering::Relaxed);
+        let running = Running { call: Arc::clone(&call), waited, started: now };
+        self.running[slot.0 as usize] = Some(running);
+        Job { call, slot, waited, started: now, limit_at: now + self.run_limit }
+    }
+
+    /// A call has started without a wait.
+    #[inline]
+    pub(super) fn note_start(&mut self) {
+        self.unwaited += 1;
+        self.max_in_flight = self.max_in_flight.max(self.occupied());
     }
 
     /// A call gets no slot.
@@ -148,7 +171,9 @@ impl State {
     /// Does what is due and starts who may start.
     #[inline]
     pub(super) fn dispatch(&mut self, now: Time, actions: &mut Actions) {
-        self.scheduler.dispatch(now, &mut self.effects);
+        if self.scheduler.needs_dispatch(now) {
+            self.scheduler.dispatch(now, &mut self.effects);
+        }
         if !self.effects.is_empty() {
             self.follow(now, actions);
         }
@@ -206,8 +231,7 @@ impl State {
 
     /// How many slots are held, by whomever.
     pub(super) fn occupied(&self) -> u32 {
-        let gauges = self.scheduler.gauges();
-        gauges.running + gauges.overdue
+        self.scheduler.occupied()
     }
 
     /// Whether nobody holds a slot.

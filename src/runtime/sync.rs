@@ -3,12 +3,16 @@
 //! interleavings.
 
 #[cfg(not(watertight_model))]
-pub(crate) use plain::{Builder, Condvar, Mutex, Receiver, Sender, bounded, thread_local};
+pub(crate) use plain::{
+    Builder, Condvar, Mutex, MutexGuard, Receiver, Sender, bounded, thread_local,
+};
 #[cfg(not(watertight_model))]
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
 
 #[cfg(watertight_model)]
-pub(crate) use explored::{Builder, Condvar, Mutex, Receiver, Sender, bounded, thread_local};
+pub(crate) use explored::{
+    Builder, Condvar, Mutex, MutexGuard, Receiver, Sender, bounded, thread_local,
+};
 #[cfg(watertight_model)]
 pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
 
@@ -17,8 +21,7 @@ mod plain {
     use std::time::Instant;
 
     pub(crate) use crossbeam_channel::{Receiver, Sender, bounded};
-    pub(crate) use parking_lot::Mutex;
-    use parking_lot::MutexGuard;
+    pub(crate) use parking_lot::{Mutex, MutexGuard};
     pub(crate) use std::thread::Builder;
     pub(crate) use std::thread_local;
 
@@ -53,7 +56,7 @@ mod explored {
     use std::sync::{Arc, PoisonError};
     use std::time::Instant;
 
-    use shuttle::sync::MutexGuard;
+    pub(crate) use shuttle::sync::MutexGuard;
     pub(crate) use shuttle::thread::Builder;
     pub(crate) use shuttle::thread_local;
 

@@ -9,7 +9,7 @@ use super::actions::Actions;
 use super::cell::catch;
 use super::cell::{Late, Pending};
 use super::partition::Shared;
-use crate::admission::{Offer, WaiterId};
+use crate::admission::WaiterId;
 #[cfg(feature = "json")]
 use crate::outcome::CallError;
 use crate::outcome::Outcome;
@@ -228,16 +228,10 @@ const SLACK: Duration = Duration::from_millis(1);
 const AGAIN: Duration = Duration::from_millis(100);
 
 impl Backstop {
-    pub(super) fn new<P>(offer: &Offer<P>) -> Backstop {
-        let latest_end = offer.wait_until + offer.run_for;
-        Backstop {
-            dues: [
-                offer.wait_until.min(offer.deadline),
-                latest_end.min(offer.deadline),
-                latest_end,
-            ],
-            step: 0,
-        }
+    pub(super) fn new(wait_until: Time, deadline: Time, run_for: Duration) -> Backstop {
+        let latest_end = wait_until + run_for;
+        let dues = [wait_until.min(deadline), latest_end.min(deadline), latest_end];
+        Backstop { dues, step: 0 }
     }
 
     /// The present one.

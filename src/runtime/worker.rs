@@ -65,7 +65,7 @@ impl Shared {
     fn run(&self, job: &Job) {
         let about = job.call.about();
         let ended = if about.begin() {
-            let _inside = lineage::enter(about.lineage.as_deref(), self.id);
+            let _inside = lineage::descend(about.lineage.as_deref(), self.id);
             let run = Run {
                 clock: self.gate.clock().clone(),
                 limit_at: job.limit().0,

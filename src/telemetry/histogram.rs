@@ -38,7 +38,13 @@ impl Latency {
     /// Takes one duration in.
     #[inline]
     pub fn record(&mut self, span: Duration) {
-        self.0.saturating_record(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
+        self.record_ns(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// The same in nanoseconds.
+    #[inline]
+    pub(crate) fn record_ns(&mut self, span_ns: u64) {
+        self.0.saturating_record(span_ns);
     }
 
     /// Takes the same duration in `times` times.
