@@ -119,6 +119,7 @@ fn partition(section: &Section) -> Value {
         "run_limit_ms": ms(policy.run_limit),
         "cancel_grace_ms": ms(policy.cancel_grace),
         "replace_overdue": policy.replace_overdue,
+        "reserve_max": policy.reserve_max,
         "dispatch": match policy.dispatch {
             Dispatch::Fifo => "fifo",
             Dispatch::RoundRobin => "round_robin",

@@ -20,7 +20,8 @@
 //!
 //! | table | keys |
 //! | --- | --- |
-//! | `partition.NAME` | `slots`, `queue`, `max_wait`, `run_limit`, `cancel_grace`, `replace_overdue`, `dispatch`, `tenant_max`, `tenant_queue`, `tenant_slots`, as [`PartitionSpec`] has them, and one driver |
+//! | `reserve` | `slots`: those that partitions may use above their own |
+//! | `partition.NAME` | `slots`, `queue`, `max_wait`, `run_limit`, `cancel_grace`, `replace_overdue`, `reserve_max`, `dispatch`, `tenant_max`, `tenant_queue`, `tenant_slots`, `tenant_weights`, as [`PartitionSpec`] has them, and one driver |
 //! | `….http` | `base_url`, `headers`, `connect_timeout`, `body_max`, `redirects` |
 //! | `….sql` | `url` (`sqlite:…` or `postgres://…`), and for SQLite `read_only`, `create` |
 //! | `….process` | `dir`, `env`, `env_allow`, `term_grace`, `shim`, `cgroup`, and the bounds `memory`, `cpu_seconds`, `file_size`, `open_files`, `nice`, `cpus`, `output_kept`, `output_max` |
@@ -55,6 +56,7 @@ mod partition;
 #[cfg(all(feature = "process", unix))]
 mod process;
 mod raw;
+mod reserve;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod sql;
 mod tool;
@@ -89,6 +91,7 @@ const FILE_MAX: u64 = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct Config {
     file: String,
+    reserve: u32,
     sections: Vec<Section>,
 }
 
@@ -141,6 +144,7 @@ impl Config {
         let context =
             Context { dir: Path::new(name).parent().unwrap_or(Path::new("")), lookup: &lookup };
         let mut drafts = drafts(&mut root, &context, &mut faults);
+        let reserve = reserve::read(&mut root, &drafts, &mut faults);
         tool::read(&mut root, &mut drafts, &context, &mut faults);
         root.finish(&mut faults);
         for draft in &drafts {
@@ -149,7 +153,7 @@ impl Config {
         faults.into_result()?;
         let sections = drafts.into_iter().map(|draft| draft.section).collect();
         let file = name.to_owned();
-        Ok(Config { file, sections })
+        Ok(Config { file, reserve, sections })
     }
 
     /// Opens every driver and starts the partitions. Connects to nothing: the first call does.
@@ -169,7 +173,7 @@ impl Config {
     ///
     /// As [`Config::build`].
     pub fn builder(&self) -> Result<Builder, ConfigError> {
-        let mut builder = Runtime::builder();
+        let mut builder = Runtime::builder().reserve(self.reserve);
         for Section { spec, driver, .. } in &self.sections {
             builder = builder.partition(spec.clone());
             let Some(driver) = driver else { continue };
@@ -235,6 +239,8 @@ struct Draft<'t> {
     section: Section,
     /// Its driver's table.
     table: Option<Table<'t>>,
+    /// Where its share of the reserve stands.
+    reserve_max: Place,
     /// Whether its driver is there and faulty, so that its tools cannot be checked.
     broken: bool,
     tools: Vec<tool::Read<'t>>,
@@ -251,6 +257,7 @@ fn drafts<'t>(
         let Some(mut table) = node.table(faults) else {
             continue;
         };
+        let reserve_max = table.place_of("reserve_max");
         let spec = partition::read(&name, &mut table, faults);
         let wanted = driver::is_wanted(&table);
         let (driver, driver_table) = driver::read(&mut table, context, faults).unzip();
@@ -259,6 +266,7 @@ fn drafts<'t>(
             broken: wanted && driver.is_none(),
             section: Section { spec, driver, tools: Vec::new() },
             table: driver_table,
+            reserve_max,
             tools: Vec::new(),
         });
     }

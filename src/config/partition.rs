@@ -31,10 +31,12 @@ pub(super) fn read(name: &str, table: &mut Table<'_>, faults: &mut Faults<'_>) -
     knobs.take::<Duration>("run_limit", PartitionSpec::run_limit);
     knobs.take::<Duration>("cancel_grace", PartitionSpec::cancel_grace);
     knobs.take("replace_overdue", PartitionSpec::replace_overdue);
+    knobs.take("reserve_max", PartitionSpec::reserve_max);
     knobs.take("tenant_max", PartitionSpec::tenant_max);
     knobs.take("tenant_queue", PartitionSpec::tenant_queue);
     let dispatch = knobs.dispatch();
     knobs.tenant_slots(dispatch);
+    knobs.tenant_weights(dispatch);
     knobs.spec
 }
 
@@ -113,6 +115,29 @@ impl Knobs<'_, '_, '_> {
         }
         let left = u64::from(self.spec.policy().slots) - homes;
         self.check_rest(left, rest, &place);
+    }
+
+    fn tenant_weights(&mut self, dispatch: Dispatch) {
+        let place = self.table.place_of("tenant_weights");
+        let Some(entries) = self.table.entries("tenant_weights", self.faults) else {
+            return;
+        };
+        if dispatch != Dispatch::RoundRobin {
+            let rule = "means nothing here: only round robin goes by weights";
+            let fix = "set dispatch = \"round_robin\", or leave tenant_weights out";
+            self.faults.add(&place, rule, fix);
+        }
+        for (tenant, node) in entries {
+            if let Some(weight) = node.read::<u32>(self.faults) {
+                let weigh = |spec: PartitionSpec| spec.tenant_weight(tenant.as_str(), weight.value);
+                match weigh(nameless()).check() {
+                    Ok(()) => self.spec = weigh(self.spec.clone()),
+                    Err(fault) => {
+                        self.faults.add(&weight.place, fault.error.rule, fault.error.fix);
+                    }
+                }
+            }
+        }
     }
 
     /// What is left for everybody else must be as stated; that nothing is left must be stated.

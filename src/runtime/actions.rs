@@ -53,6 +53,8 @@ struct Rest {
     answers: Vec<Answer>,
     cancels: Vec<Arc<dyn Call>>,
     aborts: Vec<Arc<dyn Call>>,
+    /// Partitions that are owed a slot of the reserve, by number.
+    lent: Vec<usize>,
 }
 
 impl Actions {
@@ -83,6 +85,16 @@ impl Actions {
     /// The work of a call is to be ended by force.
     pub(super) fn abort(&mut self, call: Arc<dyn Call>) {
         self.rest().aborts.push(call);
+    }
+
+    /// A partition is owed the slot of the reserve that was given back.
+    pub(super) fn lend(&mut self, to: usize) {
+        self.rest().lent.push(to);
+    }
+
+    /// Those that are owed one.
+    pub(super) fn take_lent(&mut self) -> Vec<usize> {
+        self.rest.as_mut().map(|rest| std::mem::take(&mut rest.lent)).unwrap_or_default()
     }
 
     #[inline]

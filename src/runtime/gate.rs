@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::actions::{Actions, Job};
 use super::cell::{Call, Ended};
+use super::lender::Membership;
 use super::state::{Begun, State, Waiting, cancelled};
 use super::sync::{Condvar, Mutex, MutexGuard};
 use crate::admission::{Decision, Offer, Policy, PolicyError, SlotId, WaiterId};
@@ -33,6 +34,7 @@ pub(crate) struct Gate {
     clock: Clock,
     run_limit: Duration,
     cancel_grace: Duration,
+    member: Option<Membership>,
     state: Mutex<State>,
     /// The timekeeper parks here.
     tick: Condvar,
@@ -41,13 +43,18 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    pub(crate) fn new(policy: Policy, clock: Clock) -> Result<Gate, PolicyError> {
+    pub(super) fn new(
+        policy: Policy,
+        clock: Clock,
+        member: Option<Membership>,
+    ) -> Result<Gate, PolicyError> {
         let (run_limit, cancel_grace) = (policy.run_limit, policy.cancel_grace);
-        let state = State::new(policy)?;
+        let state = State::new(policy, member.clone())?;
         Ok(Gate {
             clock,
             run_limit,
             cancel_grace,
+            member,
             state: Mutex::new(state),
             tick: Condvar::default(),
             watched: Condvar::default(),
@@ -64,20 +71,18 @@ impl Gate {
 
     /// Makes an offer. What follows from it is left in `actions`, a call's start included.
     pub(crate) fn offer(&self, now: Time, offer: Offer<Waiting>, actions: &mut Actions) -> Offered {
-        self.section(now, actions, |state, now, actions| {
-            match state.scheduler.offer(now, offer, &mut state.effects) {
-                Decision::Start(started) => {
-                    let slot = started.slot;
-                    if let Begun::Call(job) = state.started(now, started) {
-                        actions.start(job);
-                    }
-                    Offered::Started(slot)
+        self.section(now, actions, |state, now, actions| match state.offer(now, offer) {
+            Decision::Start(started) => {
+                let slot = started.slot;
+                if let Begun::Call(job) = state.started(now, started) {
+                    actions.start(job);
                 }
-                Decision::Wait(id) => Offered::Waiting(id),
-                Decision::Reject(rejected) => {
-                    state.rejected(rejected, actions);
-                    Offered::Rejected
-                }
+                Offered::Started(slot)
+            }
+            Decision::Wait(id) => Offered::Waiting(id),
+            Decision::Reject(rejected) => {
+                state.rejected(rejected, actions);
+                Offered::Rejected
             }
         })
     }
@@ -186,6 +191,17 @@ impl Gate {
         if !self.end_run(slot, self.clock.now(), actions, |counts| counts.ok += 1) {
             self.finish_overdue(slot, actions);
         }
+    }
+
+    /// Brings a slot of the reserve that this partition was in line for.
+    pub(super) fn grant_reserve(&self, actions: &mut Actions) {
+        self.section(self.clock.now(), actions, |state, now, _| {
+            state.scheduler.grant_reserve(now, &mut state.effects);
+        });
+    }
+
+    pub(super) fn member(&self) -> Option<&Membership> {
+        self.member.as_ref()
     }
 
     /// Does what is due, so that nobody depends on the timekeeper alone.

@@ -5,6 +5,7 @@
 mod actions;
 mod cell;
 mod gate;
+mod lender;
 mod lineage;
 mod partition;
 mod permit;
@@ -33,9 +34,10 @@ pub use ticket::Ticket;
 pub use tools::ToolCall;
 pub use turn::{Turn, Waker};
 
-use crate::admission::PolicyError;
+use crate::admission::{Policy, PolicyError};
 use crate::telemetry::Snapshot;
 use crate::time::{Clock, Sleeper};
+use lender::{Lender, Membership};
 use partition::Shared;
 
 /// Owns the partitions, and knows which tool belongs to which.
@@ -54,6 +56,7 @@ use partition::Shared;
 /// ```
 pub struct Runtime {
     partitions: BTreeMap<Arc<str>, Partition>,
+    lender: Arc<Lender>,
     #[cfg(feature = "json")]
     tools: tools::Tools,
 }
@@ -62,6 +65,7 @@ pub struct Runtime {
 #[derive(Default)]
 pub struct Builder {
     specs: Vec<PartitionSpec>,
+    reserve: u32,
     clock: Option<Clock>,
     #[cfg(feature = "json")]
     tools: Vec<tools::Entry>,
@@ -85,7 +89,10 @@ impl Runtime {
 
     /// What every partition looks like right now.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot { partitions: self.partitions().map(Partition::snapshot).collect() }
+        Snapshot {
+            partitions: self.partitions().map(Partition::snapshot).collect(),
+            reserve: self.lender.snapshot(),
+        }
     }
 
     /// Ends every partition, and returns within `grace` whatever hangs, give or take a tenth of a
@@ -122,6 +129,15 @@ impl Builder {
         self
     }
 
+    /// Slots that partitions may use above their own, each up to its
+    /// [`reserve_max`](PartitionSpec::reserve_max), as long as they last: 0 (none) to 4,096.
+    /// Partitions that want one take turns. Defaults to 0. Nobody's own slots are ever lent.
+    #[must_use]
+    pub fn reserve(mut self, slots: u32) -> Builder {
+        self.reserve = slots;
+        self
+    }
+
     /// Has the runtime go by `clock`. Defaults to the system's.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Builder {
@@ -136,6 +152,7 @@ impl Builder {
     /// The first knob whose value is not allowed, a name that is given twice, a tool without its
     /// partition, and threads that the operating system refuses. Nothing is left running then.
     pub fn build(self) -> Result<Runtime, SpecError> {
+        self.check_reserve()?;
         let mut names = BTreeSet::new();
         for spec in &self.specs {
             spec.check()?;
@@ -144,20 +161,47 @@ impl Builder {
             }
         }
         let clock = self.clock.unwrap_or_else(Clock::system);
+        let lender = Lender::new(self.reserve);
         let mut runtime = Runtime {
             partitions: BTreeMap::new(),
+            lender: Arc::clone(&lender),
             #[cfg(feature = "json")]
             tools: tools::Tools::default(),
         };
+        let mut members = Vec::new();
         for spec in self.specs {
-            let partition = start(spec, &clock)?;
+            let borrows = self.reserve > 0 && spec.policy.reserve_max > 0;
+            let member = borrows.then(|| lender.member(members.len()));
+            let partition = start(spec, &clock, member)?;
+            members.push(Arc::downgrade(&partition.shared));
             runtime.partitions.insert(Arc::clone(&partition.shared.name), partition);
         }
+        lender.open(members);
         #[cfg(feature = "json")]
         for entry in self.tools {
             runtime.add_tool(entry)?;
         }
         Ok(runtime)
+    }
+
+    fn check_reserve(&self) -> Result<(), SpecError> {
+        let fault = |partition: &str, key, value: u32, rule, fix| {
+            let error = PolicyError { key, value: value.to_string(), rule, fix };
+            Err(SpecError { partition: partition.to_owned(), error })
+        };
+        if self.reserve > Policy::SLOTS_MAX {
+            let fix = "a few are enough; give partitions slots of their own instead";
+            return fault("*", "reserve", self.reserve, "must be 0 to 4096", fix);
+        }
+        let borrower = self.specs.iter().find(|spec| spec.policy.reserve_max > 0);
+        match borrower {
+            Some(spec) if self.reserve == 0 => {
+                let most = spec.policy.reserve_max;
+                let rule = "has no reserve to borrow from";
+                fault(spec.name(), "reserve_max", most, rule, "add a reserve, or leave it out")
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -167,12 +211,16 @@ impl fmt::Debug for Builder {
     }
 }
 
-fn start(spec: PartitionSpec, clock: &Clock) -> Result<Partition, SpecError> {
+fn start(
+    spec: PartitionSpec,
+    clock: &Clock,
+    member: Option<Membership>,
+) -> Result<Partition, SpecError> {
     static NEXT_ID: AtomicU64 = AtomicU64::new(1);
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let (name, workers) = (spec.shared_name(), spec.capacity());
     let fail = |error| SpecError { partition: name.to_string(), error };
-    let (shared, inbox) = Shared::new(id, spec, clock.clone()).map_err(fail)?;
+    let (shared, inbox) = Shared::new(id, spec, clock.clone(), member).map_err(fail)?;
     let shared = Arc::new(shared);
     let sleeper: Arc<dyn Sleeper> = Arc::<Shared>::clone(&shared);
     clock.register(Arc::downgrade(&sleeper));

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::actions::{Actions, Errand, Job};
 use super::cell::{About, Call, Cell, Late, Pending};
 use super::gate::{Gate, Offered};
+use super::lender::Membership;
 use super::lineage::{self, PartitionId};
 use super::permit::{Permit, Waiter};
 use super::shutdown::Alive;
@@ -16,7 +17,7 @@ use super::state::Waiting;
 use super::sync::{AtomicBool, Receiver, Sender, bounded};
 use super::ticket::{Backstop, Ticket};
 use super::turn::Completed;
-use crate::admission::{Offer, PolicyError, SlotId, WaiterId};
+use crate::admission::{Offer, PolicyError, SlotId, TenantSnapshot, WaiterId};
 use crate::call::{Run, Tenant, Terms};
 use crate::outcome::{CallError, Failure, Outcome, Timing};
 use crate::telemetry::{PartitionSnapshot, RunningCall};
@@ -72,6 +73,7 @@ impl Shared {
         id: PartitionId,
         spec: PartitionSpec,
         clock: Clock,
+        member: Option<Membership>,
     ) -> Result<(Shared, Inbox), PolicyError> {
         let capacity = spec.capacity() as usize;
         let (work, work_inbox) = bounded(capacity);
@@ -80,7 +82,7 @@ impl Shared {
         let shared = Shared {
             id,
             name: spec.shared_name(),
-            gate: Gate::new(spec.policy.clone(), clock)?,
+            gate: Gate::new(spec.policy.clone(), clock, member)?,
             spec,
             work,
             work_back: work_inbox.clone(),
@@ -93,11 +95,15 @@ impl Shared {
 
     /// Does what a critical section decided. Never blocks.
     #[inline]
-    pub(super) fn act(&self, actions: Actions) {
+    pub(super) fn act(&self, mut actions: Actions) {
         if actions.is_empty() {
             return;
         }
+        let lent = actions.take_lent();
         actions.act(|job| self.hand_off(job), |errand| self.send_errand(errand));
+        if let (false, Some(member)) = (lent.is_empty(), self.gate.member()) {
+            member.deliver(lent);
+        }
     }
 
     /// Hands a started call to a worker. The channel holds as many jobs as calls can run, so it is
@@ -147,6 +153,9 @@ impl Shared {
         self.work.try_send(Work::Exit).is_ok()
     }
 }
+
+/// How many tenants a snapshot shows one by one.
+const TENANTS_SHOWN: usize = 10;
 
 impl Partition {
     /// Its name.
@@ -353,6 +362,12 @@ impl Partition {
         self.shared.gate.look(|state| state.scheduler.is_full_for(tenant))
     }
 
+    /// What its `most` busiest tenants have done, and all others together. Holds the partition's
+    /// lock for a pass over the tenants that have calls in it.
+    pub fn tenants(&self, most: usize) -> TenantSnapshot {
+        self.shared.gate.look(|state| state.scheduler.tenants(most))
+    }
+
     /// How full it is and what it has done, all at one instant. Holds the partition's lock for
     /// some microseconds.
     pub fn snapshot(&self) -> PartitionSnapshot {
@@ -375,6 +390,7 @@ impl Partition {
                 wait,
                 run: state.run.clone(),
                 running: running.collect(),
+                tenants: state.scheduler.tenants(TENANTS_SHOWN),
             }
         })
     }

@@ -17,6 +17,7 @@ use crate::call::Tenant;
 /// | `run_limit` | 30 s | refused | 24 h |
 /// | `cancel_grace` | 100 ms | ended by force at once | 1 h |
 /// | `replace_overdue` | 0 | an overdue call keeps its slot to itself | 4,096 |
+/// | `reserve_max` | 0 | never borrows | 4,096 |
 /// | `tenant_max` | all slots | refused | any |
 /// | `tenant_queue` | the whole queue | no tenant waits | any |
 ///
@@ -127,6 +128,14 @@ impl PartitionSpec {
         self
     }
 
+    /// How many slots of the runtime's [reserve](super::Builder::reserve) it may hold above its own,
+    /// at most; threads and connections are sized for them. Defaults to 0: never.
+    #[must_use]
+    pub fn reserve_max(mut self, most: u32) -> PartitionSpec {
+        self.policy.reserve_max = most;
+        self
+    }
+
     /// Who comes next when a slot is free. Defaults to [`Dispatch::Fifo`].
     #[must_use]
     pub fn dispatch(mut self, dispatch: Dispatch) -> PartitionSpec {
@@ -156,6 +165,14 @@ impl PartitionSpec {
         self
     }
 
+    /// `tenant`'s weight for [`Dispatch::RoundRobin`], 1 to 1,000: of tenants that always wait, one
+    /// of weight 3 is given three slots for every one of a tenant that is not listed.
+    #[must_use]
+    pub fn tenant_weight(mut self, tenant: impl Into<Tenant>, weight: u32) -> PartitionSpec {
+        self.policy.weights.push((tenant.into(), weight));
+        self
+    }
+
     /// What its scheduler goes by.
     pub fn policy(&self) -> &Policy {
         &self.policy
@@ -168,7 +185,8 @@ impl PartitionSpec {
 
     /// Calls that may run at once, all told: what threads and physical pools are sized for.
     pub fn capacity(&self) -> u32 {
-        self.policy.slots.saturating_add(self.policy.replace_overdue)
+        let Policy { slots, reserve_max, replace_overdue, .. } = self.policy;
+        slots.saturating_add(reserve_max).saturating_add(replace_overdue)
     }
 
     /// What a driver for this partition must know.

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use super::actions::{Actions, Answer, Job};
 use super::cell::Call;
+use super::lender::Membership;
 use super::permit::Waiter;
 use crate::admission::{
-    Effects, Policy, PolicyError, Rejected, Rejection, Scheduler, SlotId, Started,
+    Decision, Effects, Offer, Policy, PolicyError, Rejected, Rejection, Scheduler, SlotId, Started,
 };
 use crate::outcome::{
     CallError, CancelledBy, Evidence, Executed, Failure, FailureReason, TimeoutClock, Timing,
@@ -29,6 +30,8 @@ pub(super) enum Begun {
 }
 
 pub(super) struct State {
+    /// The way to the reserve, if it may use it.
+    member: Option<Membership>,
     pub(super) scheduler: Scheduler<Waiting>,
     /// What the scheduler's steps brought about; empty between sections.
     pub(super) effects: Effects<Waiting>,
@@ -61,14 +64,15 @@ pub(super) struct Running {
 }
 
 impl State {
-    pub(super) fn new(policy: Policy) -> Result<State, PolicyError> {
-        let threads = policy.slots + policy.replace_overdue;
+    pub(super) fn new(policy: Policy, member: Option<Membership>) -> Result<State, PolicyError> {
+        let slots = policy.slots + policy.reserve_max + policy.replace_overdue;
         let run_limit = policy.run_limit;
         Ok(State {
+            member,
             scheduler: Scheduler::new(policy)?,
             effects: Effects::default(),
             run_limit,
-            running: (0..threads).map(|_| None).collect(),
+            running: (0..slots).map(|_| None).collect(),
             counts: Counts::default(),
             max_in_flight: 0,
             wait: Latency::new(),
@@ -81,6 +85,13 @@ impl State {
             ending: false,
             watchers: 0,
         })
+    }
+
+    /// Offers a call, which may go straight into a slot of the reserve.
+    pub(super) fn offer(&mut self, now: Time, offer: Offer<Waiting>) -> Decision<Waiting> {
+        let State { scheduler, effects, member, .. } = self;
+        scheduler
+            .offer_or_borrow(now, offer, effects, || member.as_ref().is_some_and(Membership::take))
     }
 
     /// The present time of a section whose thread read the clock at `now`.
@@ -173,9 +184,25 @@ impl State {
     pub(super) fn dispatch(&mut self, now: Time, actions: &mut Actions) {
         if self.scheduler.needs_dispatch(now) {
             self.scheduler.dispatch(now, &mut self.effects);
+            self.lend(now, actions);
         }
         if !self.effects.is_empty() {
             self.follow(now, actions);
+        }
+    }
+
+    /// Gives back to the reserve what came back, and borrows for those that wait.
+    fn lend(&mut self, now: Time, actions: &mut Actions) {
+        let Some(member) = &self.member else {
+            return;
+        };
+        loop {
+            let returned = std::mem::take(&mut self.effects.returned);
+            let wants = self.scheduler.wants_reserve();
+            if !member.settle(returned, wants, |next| actions.lend(next)) {
+                break;
+            }
+            self.scheduler.grant_reserve(now, &mut self.effects);
         }
     }
 
@@ -186,6 +213,7 @@ impl State {
         }
         // What was called off may have made room by a spare slot.
         self.scheduler.dispatch(now, &mut self.effects);
+        self.lend(now, actions);
         let mut effects = std::mem::take(&mut self.effects);
         for slot in effects.abort.drain(..) {
             if let Some(running) = &self.running[slot.0 as usize] {

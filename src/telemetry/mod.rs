@@ -4,4 +4,4 @@ mod histogram;
 mod snapshot;
 
 pub use histogram::Latency;
-pub use snapshot::{Counts, PartitionSnapshot, RunningCall, Snapshot};
+pub use snapshot::{Counts, PartitionSnapshot, ReserveSnapshot, RunningCall, Snapshot};

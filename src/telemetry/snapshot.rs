@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::histogram::Latency;
-use crate::admission::Gauges;
+use crate::admission::{Gauges, TenantSnapshot};
 use crate::outcome::{BusyReason, CallError, Status, TimeoutClock};
 
 /// How many calls ended how. Together with those that wait and run they are all that were offered.
@@ -121,6 +121,9 @@ pub struct PartitionSnapshot {
     pub run: Latency,
     /// What holds the slots, lowest first. Permits have no tool.
     pub running: Vec<RunningCall>,
+    /// Its ten busiest tenants, and all others together: for whoever runs the partition, never for
+    /// another tenant.
+    pub tenants: TenantSnapshot,
 }
 
 /// One call that holds a slot.
@@ -143,6 +146,20 @@ pub struct RunningCall {
 pub struct Snapshot {
     /// In order of their names.
     pub partitions: Vec<PartitionSnapshot>,
+    /// What the partitions share.
+    pub reserve: ReserveSnapshot,
+}
+
+/// The reserve at one instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReserveSnapshot {
+    /// All its slots.
+    pub slots: u32,
+    /// Those that nobody has.
+    pub free: u32,
+    /// Partitions in line for one.
+    pub waiting: usize,
 }
 
 impl Snapshot {

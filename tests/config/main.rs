@@ -4,6 +4,7 @@
 mod env;
 mod faults;
 mod knobs;
+mod reserve;
 mod tools;
 
 use std::ffi::OsString;

@@ -72,7 +72,7 @@ impl Latch {
 /// The two identities that hold at any instant.
 pub(crate) fn assert_adds_up(snapshot: &PartitionSnapshot) {
     let g = snapshot.gauges;
-    assert_eq!(g.running + g.overdue + g.free, g.slots + g.replaced);
+    assert_eq!(g.running + g.overdue + g.free, g.slots + g.replaced + g.borrowed);
     let in_hand = u64::from(g.waiting) + u64::from(g.running);
     assert_eq!(snapshot.offered, snapshot.counts.total() + in_hand);
 }

@@ -5,5 +5,6 @@
 
 mod ends;
 mod explore;
+mod reserve;
 mod starts;
 mod time;

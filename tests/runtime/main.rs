@@ -9,6 +9,7 @@ mod outcome_table;
 mod overdue;
 mod permits;
 mod reentrancy;
+mod reserve;
 mod shutdown;
 mod slots;
 #[cfg(feature = "tracing")]

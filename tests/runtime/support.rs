@@ -101,7 +101,7 @@ pub(crate) fn ends<R: Send + 'static>(what: &str, f: impl FnOnce() -> R + Send +
 pub(crate) fn assert_adds_up(snapshot: &PartitionSnapshot) {
     let g = snapshot.gauges;
     let seen = g.running + g.overdue + g.free;
-    assert_eq!(seen, g.slots + g.replaced, "{g:?}");
+    assert_eq!(seen, g.slots + g.replaced + g.borrowed, "{g:?}");
     let in_hand = u64::from(g.waiting) + u64::from(g.running);
     let accounted = snapshot.counts.total() + in_hand;
     assert_eq!(snapshot.offered, accounted, "{g:?} {:?}", snapshot.counts);
