@@ -12,7 +12,7 @@ use crate::support::{MS, assert_adds_up, assert_whole, ends, held, occupy, until
 fn runtime(reserve: u32, specs: impl IntoIterator<Item = PartitionSpec>) -> (Runtime, ManualClock) {
     let (clock, hand) = Clock::manual();
     let builder = Runtime::builder().reserve(reserve).clock(clock);
-    let builder = specs.into_iter().fold(builder, |builder, spec| builder.partition(spec));
+    let builder = specs.into_iter().fold(builder, watertight::Builder::partition);
     (builder.build().unwrap(), hand)
 }
 
