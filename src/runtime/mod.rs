@@ -4,9 +4,12 @@
 
 mod actions;
 mod cell;
+#[cfg(feature = "json")]
+mod family;
 mod gate;
 mod lender;
 mod lineage;
+mod observe;
 mod partition;
 mod permit;
 mod shutdown;

@@ -2,6 +2,7 @@
 #![cfg(feature = "cli")]
 
 mod env;
+mod families;
 mod faults;
 mod knobs;
 mod reserve;
