@@ -352,6 +352,11 @@ impl Gate {
         f(&state)
     }
 
+    #[cfg(test)]
+    pub(super) fn with_state(&self, f: impl FnOnce(&mut State)) {
+        f(&mut self.state.lock());
+    }
+
     pub(crate) fn cancel_grace(&self) -> Duration {
         self.cancel_grace
     }

@@ -3,6 +3,8 @@
 //! `README.md` in this folder is the written protocol.
 
 mod actions;
+#[cfg(test)]
+mod broken;
 mod cell;
 #[cfg(feature = "json")]
 mod family;
