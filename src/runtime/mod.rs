@@ -17,6 +17,8 @@ mod permit;
 mod shutdown;
 mod spec;
 mod state;
+#[cfg(feature = "http")]
+mod stream;
 mod sync;
 mod ticket;
 #[cfg(feature = "json")]
