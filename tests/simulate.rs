@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use watertight::simulate::{LAST_TICK, Outcome, Scenario, ScenarioError, State, Tally, run};
+use watertight::simulate::{InputError, LAST_TICK, Outcome, Scenario, State, Tally, run};
 
 /// Outcomes that were worked out independently of this project, one a line: those that tell the
 /// most mistakes apart, under each of the four policies.
@@ -54,7 +54,7 @@ fn with(field: &str, value: &Value) -> String {
     scenario.to_string()
 }
 
-fn error(text: &str) -> ScenarioError {
+fn error(text: &str) -> InputError {
     Scenario::from_json(text).unwrap_err()
 }
 
