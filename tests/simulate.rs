@@ -186,3 +186,23 @@ fn assert_accounted(outcome: &Outcome, tick: u32) {
     waiting.sort_unstable();
     assert_eq!(waiting, in_state(State::Waiting), "tick {tick}");
 }
+
+#[test]
+fn the_largest_scenario_has_its_outcome_before_anybody_notices() {
+    let largest = json!({
+        "slots": 64, "reserved_a": 32, "arrivals_a": 64, "every_b": 1, "hold_a": 1, "hold_b": 1,
+        "stall_a": false, "timeout_a": 20, "timeout_b": 20, "policy": "borrow", "max_waiting": 64,
+        "target_percent": 90
+    });
+    let largest = Scenario::from_json(&largest.to_string()).unwrap();
+    let mut took: Vec<_> = (0..21)
+        .map(|_| {
+            let begin = std::time::Instant::now();
+            std::hint::black_box(run(&largest));
+            begin.elapsed()
+        })
+        .collect();
+    took.sort();
+    let bound = if cfg!(debug_assertions) { 50 } else { 1 };
+    assert!(took[10] < std::time::Duration::from_millis(bound), "{took:?}");
+}
