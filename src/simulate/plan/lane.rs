@@ -7,6 +7,7 @@ use super::input::{LONGEST, Plan, duration};
 use super::partition::PartitionPlan;
 use super::report::PartitionTally;
 use crate::admission::Scheduler;
+use crate::resilience::RetryAfter;
 use crate::resilience::breaker::{Admit, Breaker, Change, Ended};
 use crate::resilience::budget::Budget;
 use crate::simulate::InputError;
@@ -94,7 +95,7 @@ impl Lane {
     /// How long the breaker stays shut.
     pub(super) fn shut_for(&mut self, now: Time) -> Option<Duration> {
         let breaker = self.breaker.as_mut()?;
-        breaker.snapshot(now).retry_after.map(|after| after.get())
+        breaker.snapshot(now).retry_after.map(RetryAfter::get)
     }
 
     /// Takes note of a call that has started.
