@@ -4,6 +4,7 @@
 
 mod actions;
 mod cell;
+mod door;
 mod gate;
 mod lender;
 mod lineage;

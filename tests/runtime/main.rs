@@ -4,6 +4,7 @@
 mod bursts;
 mod cancel_hooks;
 mod destructors;
+mod door;
 mod knobs;
 mod outcome_table;
 mod overdue;
