@@ -34,10 +34,13 @@ pub(super) fn read(name: &str, table: &mut Table<'_>, faults: &mut Faults<'_>) -
     knobs.take("reserve_max", PartitionSpec::reserve_max);
     knobs.take("tenant_max", PartitionSpec::tenant_max);
     knobs.take("tenant_queue", PartitionSpec::tenant_queue);
+    knobs.take::<Duration>("throttle_max", PartitionSpec::throttle_max);
     let dispatch = knobs.dispatch();
     knobs.tenant_slots(dispatch);
     knobs.tenant_weights(dispatch);
-    knobs.spec
+    let mut spec = knobs.spec;
+    super::door::read(&mut spec, table, faults);
+    spec
 }
 
 /// A partition to try single knobs on.

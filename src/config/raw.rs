@@ -287,12 +287,40 @@ impl Read for u64 {
     }
 }
 
+impl Read for f64 {
+    const RULE: &'static str = "must be a number";
+    const FIX: &'static str = "write it without quotes, as in `0.5`";
+
+    fn read(value: &DeValue<'_>) -> Option<f64> {
+        match value {
+            DeValue::Float(number) => number.as_str().parse().ok(),
+            _ => u32::read(value).map(f64::from),
+        }
+    }
+}
+
 impl Read for Duration {
     const RULE: &'static str = "must be a span of time with its unit, in quotes";
     const FIX: &'static str = "write it as in `\"50ms\"`, `\"29s\"` or `\"1m 30s\"`";
 
     fn read(value: &DeValue<'_>) -> Option<Duration> {
         humantime::parse_duration(value.as_str()?).ok()
+    }
+}
+
+/// What is read as an `A`, or else as a `B`.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Either<A, B> {
+    First(A),
+    Second(B),
+}
+
+impl<A: Read, B: Read> Read for Either<A, B> {
+    const RULE: &'static str = B::RULE;
+    const FIX: &'static str = B::FIX;
+
+    fn read(value: &DeValue<'_>) -> Option<Either<A, B>> {
+        A::read(value).map(Either::First).or_else(|| B::read(value).map(Either::Second))
     }
 }
 

@@ -29,6 +29,7 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
     /// What the driver can show.
     pub evidence: Evidence,
+    pub(crate) refusal: bool,
 }
 
 /// The kinds of no. A driver's `Limit`, `Cancelled` and `Throttled` become a
@@ -105,7 +106,16 @@ impl Evidence {
 impl Failure {
     /// A failure of a call that was executed.
     pub fn new(reason: FailureReason, message: impl Into<String>) -> Failure {
+        let refusal = matches!(
+            reason,
+            FailureReason::QueryFailed
+                | FailureReason::ExitCode
+                | FailureReason::Redirect
+                | FailureReason::TooLarge
+                | FailureReason::Decode
+        );
         Failure {
+            refusal,
             reason,
             message: message.into(),
             executed: Executed::Yes,
@@ -119,6 +129,20 @@ impl Failure {
     pub fn executed(mut self, executed: Executed) -> Failure {
         self.executed = executed;
         self
+    }
+
+    /// Says whether the backend works and said no to this very call, which is nothing that a breaker
+    /// would open for. Without a word it follows from the reason: `query_failed`, `exit_code`,
+    /// `redirect`, `too_large` and `decode` are such a no.
+    #[must_use]
+    pub fn refusal(mut self, refusal: bool) -> Failure {
+        self.refusal = refusal;
+        self
+    }
+
+    /// Whether the backend works and said no to this very call.
+    pub fn is_refusal(&self) -> bool {
+        self.refusal
     }
 
     /// Says when the backend asks to be called again.

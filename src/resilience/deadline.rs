@@ -59,7 +59,7 @@ impl Default for MinRun {
 pub struct TooShort;
 
 /// Judges deadlines at the door. See the [module](self).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Deadline {
     min_run: MinRun,
     sample: Sample,

@@ -48,6 +48,13 @@ impl Default for Policy {
     }
 }
 
+impl Policy {
+    /// How long the door is shut for a backend that asked for `asked`, if it said so.
+    pub fn pause(&self, asked: Option<Duration>) -> Duration {
+        asked.unwrap_or(self.throttle_default).min(self.throttle_max)
+    }
+}
+
 /// A door that the backend can shut. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct Throttle {
@@ -76,8 +83,7 @@ impl Throttle {
     /// The backend asked for a pause, of `asked` if it said so. Returns when the door opens: the
     /// hint for the call that was refused so.
     pub fn shut(&mut self, now: Time, asked: Option<Duration>) -> RetryAfter {
-        let pause = asked.unwrap_or(self.policy.throttle_default).min(self.policy.throttle_max);
-        self.shut_until = self.shut_until.max(now + pause);
+        self.shut_until = self.shut_until.max(now + self.policy.pause(asked));
         RetryAfter::new(self.shut_until - now)
     }
 

@@ -8,7 +8,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::actions::Job;
 use super::lineage::PartitionId;
@@ -19,6 +19,7 @@ use crate::outcome::{
     CallError, CancelledBy, Executed, Failure, FailureReason, Outcome, Status, ThrottledBy,
     TimeoutClock, Timing,
 };
+use crate::resilience::{RETRY_AFTER_MIN, breaker, throttle};
 use crate::time::Time;
 
 /// A result, or what is left to do on the caller's thread to have it.
@@ -32,7 +33,8 @@ pub(crate) enum Late<T> {
 pub(crate) trait Call: Send + Sync {
     fn about(&self) -> &About;
     /// Runs the body and stores the result, or drops it if nobody wants it. Returns how it ended.
-    fn execute(&self, run: &Run, job: &Job) -> Ended;
+    /// A pause that the backend asks for is as long as `pauses` lets it be.
+    fn execute(&self, run: &Run, job: &Job, pauses: &throttle::Policy) -> Ended;
     /// Drops the body without running it, and a result that was stored but not published.
     fn discard(&self);
     /// Makes the stored result visible.
@@ -68,6 +70,31 @@ pub(crate) struct Ended {
     pub(crate) at: Time,
     /// The limit that ended it, should one have.
     pub(crate) clock: TimeoutClock,
+    pub(crate) said: Said,
+}
+
+/// What an end says about the backend, for the door.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Said {
+    /// Nothing, if `None`.
+    pub(crate) backend: Option<breaker::Ended>,
+    /// How long it asked to be left alone.
+    pub(crate) pause: Option<Duration>,
+}
+
+impl Said {
+    pub(crate) fn of(error: Option<&CallError>) -> Said {
+        let Some(error) = error else {
+            return Said { backend: Some(breaker::Ended::Ok), pause: None };
+        };
+        let pause = match error {
+            CallError::Throttled { by: ThrottledBy::Backend, retry_after, .. } => {
+                Some(*retry_after)
+            }
+            _ => None,
+        };
+        Said { backend: breaker::Ended::of_error(error), pause }
+    }
 }
 
 impl About {
@@ -180,22 +207,23 @@ where
         &self.about
     }
 
-    fn execute(&self, run: &Run, job: &Job) -> Ended {
+    fn execute(&self, run: &Run, job: &Job, pauses: &throttle::Policy) -> Ended {
         let (_, clock) = job.limit();
         let body = self.body.lock().take();
         let ended = catch(|| body.map(|body| body(run)));
         let at = run.clock.now();
         let result = match ended {
             Ok(Some(Ok(value))) => Ok(value),
-            Ok(Some(Err(failure))) => Err(failure.into_error(clock)),
+            Ok(Some(Err(failure))) => Err(failure.into_error(clock, pauses)),
             Ok(None) => Err(CallError::Panicked { message: String::new() }),
             Err(message) => Err(CallError::Panicked { message }),
         };
-        let status = result.as_ref().err().map_or(Status::Ok, CallError::status);
+        let error = result.as_ref().err();
+        let (status, said) = (error.map_or(Status::Ok, CallError::status), Said::of(error));
         let timing = Timing { waited: job.waited, ran: at - job.started };
         let unwanted = self.store(self.about.outcome(result, timing));
         let _ = catch(|| drop(unwanted));
-        Ended { status, at, clock }
+        Ended { status, at, clock, said }
     }
 
     fn discard(&self) {
@@ -303,22 +331,22 @@ where
 }
 
 impl Failure {
-    /// The error a caller sees; `clock` is the limit that ended the work, if one did.
-    pub(crate) fn into_error(self, clock: TimeoutClock) -> CallError {
+    /// The error a caller sees; `clock` is the limit that ended the work, if one did, and `pauses`
+    /// bounds the pause that the backend asks for.
+    pub(crate) fn into_error(self, clock: TimeoutClock, pauses: &throttle::Policy) -> CallError {
         let Failure { executed, evidence, .. } = self;
         // Work that was begun and did not end may have been done or not.
         let cut_short = match executed {
             Executed::No => Executed::No,
             Executed::Yes | Executed::Unknown => Executed::Unknown,
         };
-        match (self.reason, self.retry_after) {
-            (FailureReason::Limit, _) => {
-                CallError::Timeout { clock, executed: cut_short, evidence }
-            }
-            (FailureReason::Cancelled, _) => {
+        match self.reason {
+            FailureReason::Limit => CallError::Timeout { clock, executed: cut_short, evidence },
+            FailureReason::Cancelled => {
                 CallError::Cancelled { by: CancelledBy::Caller, executed: cut_short, evidence }
             }
-            (FailureReason::Throttled, Some(retry_after)) => {
+            FailureReason::Throttled => {
+                let retry_after = pauses.pause(self.retry_after).max(RETRY_AFTER_MIN);
                 CallError::Throttled { by: ThrottledBy::Backend, executed, retry_after }
             }
             _ => CallError::Failed(Failure { evidence, ..self }),

@@ -7,13 +7,15 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::actions::{Actions, Job};
-use super::cell::{Call, Ended};
+use super::cell::{Call, Ended, Said};
+use super::door;
 use super::lender::Membership;
-use super::state::{Begun, State, Waiting, cancelled};
+use super::state::{Begun, State, Waiting, Who, cancelled};
 use super::sync::{Condvar, Mutex, MutexGuard};
 use crate::admission::{Decision, Offer, Policy, PolicyError, SlotId, WaiterId};
 use crate::call::Tenant;
 use crate::outcome::CancelledBy;
+use crate::resilience::throttle;
 use crate::telemetry::Counts;
 use crate::time::{Clock, Time};
 
@@ -34,6 +36,7 @@ pub(crate) struct Gate {
     clock: Clock,
     run_limit: Duration,
     cancel_grace: Duration,
+    pauses: throttle::Policy,
     member: Option<Membership>,
     state: Mutex<State>,
     /// The timekeeper parks here.
@@ -45,15 +48,17 @@ pub(crate) struct Gate {
 impl Gate {
     pub(super) fn new(
         policy: Policy,
+        door: &door::Policy,
         clock: Clock,
         member: Option<Membership>,
     ) -> Result<Gate, PolicyError> {
         let (run_limit, cancel_grace) = (policy.run_limit, policy.cancel_grace);
-        let state = State::new(policy, member.clone())?;
+        let state = State::new(policy, door, member.clone())?;
         Ok(Gate {
             clock,
             run_limit,
             cancel_grace,
+            pauses: door.throttle,
             member,
             state: Mutex::new(state),
             tick: Condvar::default(),
@@ -65,24 +70,40 @@ impl Gate {
         &self.clock
     }
 
+    /// How long a backend may have itself left alone.
+    pub(crate) fn pauses(&self) -> &throttle::Policy {
+        &self.pauses
+    }
+
     pub(crate) fn run_limit(&self) -> Duration {
         self.run_limit
     }
 
     /// Makes an offer. What follows from it is left in `actions`, a call's start included.
-    pub(crate) fn offer(&self, now: Time, offer: Offer<Waiting>, actions: &mut Actions) -> Offered {
-        self.section(now, actions, |state, now, actions| match state.offer(now, offer) {
-            Decision::Start(started) => {
-                let slot = started.slot;
-                if let Begun::Call(job) = state.started(now, started) {
-                    actions.start(job);
-                }
-                Offered::Started(slot)
+    pub(crate) fn offer(
+        &self,
+        now: Time,
+        mut offer: Offer<Waiting>,
+        actions: &mut Actions,
+    ) -> Offered {
+        self.section(now, actions, |state, now, actions| {
+            if let Err(error) = state.pass_door(now, &mut offer) {
+                state.turn_away(offer.payload.who, error, Duration::ZERO, actions);
+                return Offered::Rejected;
             }
-            Decision::Wait(id) => Offered::Waiting(id),
-            Decision::Reject(rejected) => {
-                state.rejected(rejected, actions);
-                Offered::Rejected
+            match state.offer(now, offer) {
+                Decision::Start(started) => {
+                    let slot = started.slot;
+                    if let Begun::Call(job) = state.started(now, started) {
+                        actions.start(job);
+                    }
+                    Offered::Started(slot)
+                }
+                Decision::Wait(id) => Offered::Waiting(id),
+                Decision::Reject(rejected) => {
+                    state.rejected(rejected, actions);
+                    Offered::Rejected
+                }
             }
         })
     }
@@ -95,6 +116,9 @@ impl Gate {
         deadline: Time,
     ) -> Option<SlotId> {
         let mut state = self.state.lock();
+        if state.door.is_some() {
+            return None;
+        }
         let now = state.tick(now);
         let slot = state.scheduler.start_now(now, tenant, deadline, Time::MAX)?;
         state.note_start();
@@ -112,6 +136,9 @@ impl Gate {
     ) -> Option<Job> {
         let deadline = call.about().deadline;
         let mut state = self.state.lock();
+        if state.door.is_some() {
+            return None;
+        }
         let now = state.tick(now);
         let slot = state.scheduler.start_now(now, tenant, deadline, now + run_for)?;
         state.note_start();
@@ -123,7 +150,8 @@ impl Gate {
     /// The call in `slot` has ended, as `ended` says, and somebody waits for it: its slot is free.
     /// `false`: it has been answered for, and keeps its slot until [`Gate::finish_overdue`].
     pub(crate) fn finish(&self, slot: SlotId, ended: &Ended, actions: &mut Actions) -> bool {
-        self.end_run(slot, ended.at, actions, |counts| counts.add_ended(ended.status, ended.clock))
+        let count = |counts: &mut Counts| counts.add_ended(ended.status, ended.clock);
+        self.end_run(slot, ended.at, ended.said, actions, count)
     }
 
     #[inline]
@@ -131,6 +159,7 @@ impl Gate {
         &self,
         slot: SlotId,
         at: Time,
+        said: Said,
         actions: &mut Actions,
         count: impl FnOnce(&mut Counts),
     ) -> bool {
@@ -143,7 +172,8 @@ impl Gate {
         state.run.record_ns(finished.ran_ns);
         count(&mut state.counts);
         let _held = state.running[slot.0 as usize].take();
-        if state.scheduler.needs_dispatch(now) {
+        let shut = state.learn(now, slot, said, Duration::from_nanos(finished.ran_ns));
+        if shut || state.scheduler.needs_dispatch(now) {
             state.dispatch(now, actions);
         }
         self.leave(state);
@@ -175,7 +205,8 @@ impl Gate {
     pub(crate) fn cancel(&self, call: &dyn Call, waiter: Option<WaiterId>, actions: &mut Actions) {
         self.section(self.clock.now(), actions, |state, now, actions| {
             let withdrawn = waiter.and_then(|id| state.scheduler.withdraw(now, id));
-            if let Some((Waiting::Call(call), waited)) = withdrawn {
+            if let Some((Waiting { who: Who::Call(call), pass }, waited)) = withdrawn {
+                state.give_back(pass);
                 state.withdrawn(call, waited, actions);
                 return;
             }
@@ -187,8 +218,8 @@ impl Gate {
     }
 
     /// The permit in `slot` is given back; past its deadline it has been counted already.
-    pub(crate) fn finish_permit(&self, slot: SlotId, actions: &mut Actions) {
-        if !self.end_run(slot, self.clock.now(), actions, |counts| counts.ok += 1) {
+    pub(crate) fn finish_permit(&self, slot: SlotId, said: Said, actions: &mut Actions) {
+        if !self.end_run(slot, self.clock.now(), said, actions, |counts| counts.ok += 1) {
             self.finish_overdue(slot, actions);
         }
     }
@@ -242,7 +273,7 @@ impl Gate {
 
     /// One critical section: `f`, then dispatch, then the timekeeper's next target.
     #[inline]
-    fn section<R>(
+    pub(super) fn section<R>(
         &self,
         now: Time,
         actions: &mut Actions,
@@ -346,10 +377,10 @@ impl Gate {
     }
 
     /// Looks at the state; `f` is ours and short.
-    pub(super) fn look<R>(&self, f: impl FnOnce(&State) -> R) -> R {
+    pub(super) fn look<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.lock();
         state.tick(self.clock.now());
-        f(&state)
+        f(&mut state)
     }
 
     #[cfg(test)]

@@ -6,6 +6,7 @@ mod actions;
 #[cfg(test)]
 mod broken;
 mod cell;
+mod door;
 #[cfg(feature = "json")]
 mod family;
 mod gate;

@@ -36,17 +36,19 @@ impl Partition {
                 let tool = held.and_then(|held| held.call.about().tool.clone());
                 Some(RunningCall { slot, tool, age, overdue })
             });
+            let running = running.collect();
             let mut wait = state.wait.clone();
             wait.record_many(Duration::ZERO, state.unwaited);
             PartitionSnapshot {
                 partition: Arc::clone(&self.shared.name),
                 gauges: state.scheduler.gauges(),
-                offered: state.scheduler.totals().offered,
+                offered: state.scheduler.totals().offered + state.refused,
                 counts: state.counts,
+                breaker: state.door.as_mut().and_then(|door| door.breaker(state.now)),
                 max_in_flight: state.max_in_flight,
                 wait,
                 run: state.run.clone(),
-                running: running.collect(),
+                running,
                 tenants: state.scheduler.tenants(TENANTS_SHOWN),
             }
         })

@@ -13,7 +13,7 @@ use super::lineage::{self, PartitionId};
 use super::permit::{Permit, Waiter};
 use super::shutdown::Alive;
 use super::spec::PartitionSpec;
-use super::state::Waiting;
+use super::state::{Waiting, Who};
 use super::sync::{AtomicBool, Receiver, Sender, bounded};
 use super::ticket::{Backstop, Ticket};
 use super::turn::Completed;
@@ -81,7 +81,7 @@ impl Shared {
         let shared = Shared {
             id,
             name: spec.shared_name(),
-            gate: Gate::new(spec.policy.clone(), clock, member)?,
+            gate: Gate::new(spec.policy.clone(), &spec.door, clock, member)?,
             spec,
             work,
             work_back: work_inbox.clone(),
@@ -246,7 +246,7 @@ impl Partition {
             self.shared.hand_off(job);
             return (None, backstop);
         }
-        let offer = Offer { tenant, run_for, ..self.offer(Waiting::Call(call), now, deadline) };
+        let offer = Offer { tenant, run_for, ..self.offer(Who::Call(call), now, deadline) };
         let mut actions = Actions::default();
         let offered = gate.offer(now, offer, &mut actions);
         self.shared.act(actions);
@@ -257,12 +257,12 @@ impl Partition {
         (waiter, backstop)
     }
 
-    fn offer(&self, payload: Waiting, now: Time, deadline: Time) -> Offer<Waiting> {
+    fn offer(&self, who: Who, now: Time, deadline: Time) -> Offer<Waiting> {
         Offer {
             wait_until: now + self.shared.spec.max_wait,
             deadline,
             reentrant: lineage::contains(self.shared.id),
-            ..Offer::new(payload)
+            ..Offer::new(Waiting::new(who))
         }
     }
 
@@ -310,7 +310,7 @@ impl Partition {
         }
         let shared = &self.shared;
         WAITER.with(|waiter| {
-            let payload = Waiting::Permit(Arc::clone(waiter));
+            let payload = Who::Permit(Arc::clone(waiter));
             let offer = Offer { tenant: terms.tenant, ..self.offer(payload, now, deadline) };
             let backstop = Backstop::new(offer.wait_until, deadline, Duration::MAX);
             let mut actions = Actions::default();

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::actions::Actions;
+use super::cell::Said;
 use super::lineage;
 use super::partition::Shared;
 use super::sync::{Condvar, Mutex};
 use crate::admission::SlotId;
 use crate::outcome::{CallError, Timing};
+use crate::resilience::breaker::Ended;
 
 /// What a permit's waiter is told.
 pub(crate) type Granted = Result<(SlotId, Duration), (CallError, Timing)>;
@@ -49,6 +51,7 @@ pub struct Permit {
     shared: Arc<Shared>,
     slot: SlotId,
     waited: Duration,
+    failed: bool,
     _inside: lineage::Inside,
     /// A permit marks its thread as inside the partition, so it stays there.
     not_send: PhantomData<*const ()>,
@@ -58,7 +61,7 @@ impl Permit {
     #[inline]
     pub(super) fn new(shared: Arc<Shared>, slot: SlotId, waited: Duration) -> Permit {
         let inside = lineage::enter(shared.id);
-        Permit { shared, slot, waited, _inside: inside, not_send: PhantomData }
+        Permit { shared, slot, waited, failed: false, _inside: inside, not_send: PhantomData }
     }
 
     /// How long it took to get.
@@ -73,13 +76,22 @@ impl Permit {
 
     /// Gives the slot back before the end of the scope.
     pub fn release(self) {}
+
+    /// Gives the slot back, and has the breaker count the work as failed. A permit that is dropped
+    /// counts as work that went well, unless its thread is panicking.
+    pub fn fail(mut self) {
+        self.failed = true;
+    }
 }
 
 impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
+        let failed = self.failed || std::thread::panicking();
+        let backend = Some(if failed { Ended::Failed } else { Ended::Ok });
         let mut actions = Actions::default();
-        self.shared.gate.finish_permit(self.slot, &mut actions);
+        let said = Said { backend, pause: None };
+        self.shared.gate.finish_permit(self.slot, said, &mut actions);
         self.shared.act(actions);
     }
 }

@@ -80,7 +80,7 @@ fn leftovers(partition: &Partition) -> impl Iterator<Item = Leftover> + use<> {
 }
 
 impl Shared {
-    fn step(&self, decide: impl FnOnce(&Gate, &mut Actions)) {
+    pub(super) fn step(&self, decide: impl FnOnce(&Gate, &mut Actions)) {
         let mut actions = Actions::default();
         decide(&self.gate, &mut actions);
         self.act(actions);

@@ -4,8 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::door;
 use crate::admission::{Dispatch, Policy, PolicyError};
 use crate::call::Tenant;
+use crate::resilience::breaker;
+use crate::resilience::deadline::MinRun;
+use crate::resilience::rate::Rate;
 
 /// The knobs of one partition. [`Builder::build`](super::Builder::build) checks them.
 ///
@@ -20,6 +24,10 @@ use crate::call::Tenant;
 /// | `reserve_max` | 0 | never borrows | 4,096 |
 /// | `tenant_max` | all slots | refused | any |
 /// | `tenant_queue` | the whole queue | no tenant waits | any |
+/// | `min_run` | 0 | whatever time is left is enough | `run_limit` |
+/// | `rate`, `burst` | no limit, 1 | refused | 1,000,000/s |
+/// | `throttle_max` | 60 s | the backend is never left alone | any |
+/// | `breaker` | none | | see [`breaker::Policy`] |
 ///
 /// ```
 /// use std::time::Duration;
@@ -33,6 +41,7 @@ pub struct PartitionSpec {
     name: Arc<str>,
     pub(super) policy: Policy,
     pub(super) max_wait: Duration,
+    pub(super) door: door::Policy,
     queue_given: bool,
 }
 
@@ -67,6 +76,7 @@ impl PartitionSpec {
             name: name.into(),
             policy: Policy::new(4),
             max_wait: Duration::from_millis(50),
+            door: door::Policy::default(),
             queue_given: false,
         }
     }
@@ -180,6 +190,45 @@ impl PartitionSpec {
         self
     }
 
+    /// Has a breaker leave the backend alone while it keeps failing. Defaults to none.
+    #[must_use]
+    pub fn breaker(mut self, policy: breaker::Policy) -> PartitionSpec {
+        self.door.breaker = Some(policy);
+        self
+    }
+
+    /// The most calls that are let in in a span of time; one more is `throttled`, and comes back at
+    /// its hint. A call that is let in may still wait for a slot, so that a few may start together
+    /// when one comes free. Defaults to no limit.
+    #[must_use]
+    pub fn rate(mut self, rate: Rate) -> PartitionSpec {
+        self.door.rate = Some(rate);
+        self
+    }
+
+    /// How many calls are let in at once after a pause, within the rate. Defaults to 1.
+    #[must_use]
+    pub fn burst(mut self, burst: u32) -> PartitionSpec {
+        self.door.burst = Some(burst);
+        self
+    }
+
+    /// What a call must have left of its deadline, besides the wait, to be of use; with less it is
+    /// refused at once. Defaults to 0: whatever is left is enough.
+    #[must_use]
+    pub fn min_run(mut self, min_run: MinRun) -> PartitionSpec {
+        self.door.min_run = min_run;
+        self
+    }
+
+    /// The longest pause that the backend can have by answering `throttled`. Defaults to 60 s; 0: it
+    /// is never left alone.
+    #[must_use]
+    pub fn throttle_max(mut self, most: Duration) -> PartitionSpec {
+        self.door.throttle.throttle_max = most;
+        self
+    }
+
     /// What its scheduler goes by.
     pub fn policy(&self) -> &Policy {
         &self.policy
@@ -215,6 +264,7 @@ impl PartitionSpec {
         let fault = self.name_fault().or_else(|| self.time_fault());
         fault
             .map_or_else(|| self.policy.check(), Err)
+            .and_then(|()| self.door.check(self.policy.run_limit))
             .map_err(|error| SpecError { partition: self.name.to_string(), error })
     }
 

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::actions::{Actions, Answer, Job};
-use super::cell::Call;
+use super::cell::{Call, Said};
+use super::door::{self, Door, Pass};
 use super::lender::Membership;
 use super::permit::Waiter;
 use crate::admission::{
@@ -14,11 +15,24 @@ use crate::admission::{
 use crate::outcome::{
     CallError, CancelledBy, Evidence, Executed, Failure, FailureReason, TimeoutClock, Timing,
 };
+use crate::resilience::throttle;
 use crate::telemetry::{Counts, Latency};
 use crate::time::Time;
 
+/// A call or permit that waits for a slot, and what it was let in with.
+pub(crate) struct Waiting {
+    pub(crate) who: Who,
+    pub(super) pass: Pass,
+}
+
+impl Waiting {
+    pub(super) fn new(who: Who) -> Waiting {
+        Waiting { who, pass: Pass::default() }
+    }
+}
+
 /// Who waits for a slot.
-pub(crate) enum Waiting {
+pub(crate) enum Who {
     Call(Arc<dyn Call>),
     Permit(Arc<Waiter>),
 }
@@ -36,6 +50,12 @@ pub(super) struct State {
     /// What the scheduler's steps brought about; empty between sections.
     pub(super) effects: Effects<Waiting>,
     run_limit: Duration,
+    run_for: Duration,
+    /// What calls pass before they contest a slot, once there is anything to pass.
+    pub(super) door: Option<Box<Door>>,
+    pauses: throttle::Policy,
+    /// Calls that got no further than the door.
+    pub(super) refused: u64,
     /// By slot; a permit leaves its place empty.
     pub(super) running: Vec<Option<Running>>,
     pub(super) counts: Counts,
@@ -64,14 +84,22 @@ pub(super) struct Running {
 }
 
 impl State {
-    pub(super) fn new(policy: Policy, member: Option<Membership>) -> Result<State, PolicyError> {
+    pub(super) fn new(
+        policy: Policy,
+        door: &door::Policy,
+        member: Option<Membership>,
+    ) -> Result<State, PolicyError> {
         let slots = policy.slots + policy.reserve_max + policy.replace_overdue;
-        let run_limit = policy.run_limit;
+        let (run_limit, cancel_grace) = (policy.run_limit, policy.cancel_grace);
         Ok(State {
             member,
             scheduler: Scheduler::new(policy)?,
             effects: Effects::default(),
             run_limit,
+            run_for: run_limit.saturating_add(cancel_grace),
+            door: Door::new(door, (run_limit, cancel_grace), slots as usize)?,
+            pauses: door.throttle,
+            refused: 0,
             running: (0..slots).map(|_| None).collect(),
             counts: Counts::default(),
             max_in_flight: 0,
@@ -85,6 +113,50 @@ impl State {
             ending: false,
             watchers: 0,
         })
+    }
+
+    /// Lets an offer through the door, if there is one.
+    pub(super) fn pass_door(
+        &mut self,
+        now: Time,
+        offer: &mut Offer<Waiting>,
+    ) -> Result<(), CallError> {
+        let Some(door) = self.door.as_mut().filter(|_| !self.scheduler.is_closed()) else {
+            return Ok(());
+        };
+        let admitted = door.admit(now, offer.deadline, offer.wait_until);
+        let (pass, wait_until) = admitted.inspect_err(|_| self.refused += 1)?;
+        (offer.payload.pass, offer.wait_until) = (pass, wait_until);
+        Ok(())
+    }
+
+    /// Takes back what a call was let in with that found no slot.
+    pub(super) fn give_back(&mut self, pass: Pass) {
+        if let Some(door) = &mut self.door {
+            door.give_back(pass);
+        }
+    }
+
+    /// The door, which is made when it is first needed.
+    pub(super) fn door(&mut self) -> &mut Door {
+        let (pauses, run_for, slots) = (self.pauses, self.run_for, self.running.len());
+        self.door.get_or_insert_with(|| Door::open(pauses, run_for, slots))
+    }
+
+    /// Tells the door how the call in `slot` ended, or was answered. Whether those that wait were
+    /// turned away for it.
+    #[inline]
+    pub(super) fn learn(&mut self, now: Time, slot: SlotId, said: Said, ran: Duration) -> bool {
+        (self.door.is_some() || said.pause.is_some()) && self.tell_door(now, slot, said, ran)
+    }
+
+    #[inline(never)]
+    fn tell_door(&mut self, now: Time, slot: SlotId, said: Said, ran: Duration) -> bool {
+        let shuts = self.door().ended(now, slot, said, ran);
+        if shuts {
+            self.scheduler.drain(now, &mut self.effects);
+        }
+        shuts
     }
 
     /// Offers a call, which may go straight into a slot of the reserve.
@@ -110,9 +182,12 @@ impl State {
             self.wait.record(waited);
             self.max_in_flight = self.max_in_flight.max(self.occupied());
         }
-        match payload {
-            Waiting::Call(call) => Begun::Call(self.run(now, call, slot, waited)),
-            Waiting::Permit(waiter) => Begun::Permit(waiter, slot, waited),
+        if let Some(door) = &mut self.door {
+            door.keep(slot, payload.pass);
+        }
+        match payload.who {
+            Who::Call(call) => Begun::Call(self.run(now, call, slot, waited)),
+            Who::Permit(waiter) => Begun::Permit(waiter, slot, waited),
         }
     }
 
@@ -144,20 +219,39 @@ impl State {
         let error = match rejection {
             Rejection::Busy(reason) => CallError::Busy { reason, retry_after },
             Rejection::Deadline => timeout(TimeoutClock::Deadline, Executed::No),
-            Rejection::Drained => cancelled(CancelledBy::Shutdown, Executed::No),
+            Rejection::Drained => self.why_drained(),
             Rejection::Closed => {
                 let message = "this partition is closed and takes no calls any more";
                 let failure = Failure::new(FailureReason::Closed, message);
                 CallError::Failed(failure.executed(Executed::No))
             }
         };
+        self.give_back(payload.pass);
+        self.turn_away(payload.who, error, waited, actions);
+    }
+
+    /// Answers a call that gets no slot.
+    pub(super) fn turn_away(
+        &mut self,
+        who: Who,
+        error: CallError,
+        waited: Duration,
+        actions: &mut Actions,
+    ) {
         self.wait.record(waited);
         self.counts.add(&error);
         let timing = Timing { waited, ..Timing::default() };
-        match payload {
-            Waiting::Call(call) => actions.answer(Answer { call, error, timing }),
-            Waiting::Permit(waiter) => actions.grant(waiter, Err((error, timing))),
+        match who {
+            Who::Call(call) => actions.answer(Answer { call, error, timing }),
+            Who::Permit(waiter) => actions.grant(waiter, Err((error, timing))),
         }
+    }
+
+    /// The queue was drained because the door is shut, or because the partition ends.
+    fn why_drained(&mut self) -> CallError {
+        let door = self.door.as_mut().filter(|_| !self.scheduler.is_closed());
+        let shut = door.and_then(|door| door.shut(self.now));
+        shut.unwrap_or_else(|| cancelled(CancelledBy::Shutdown, Executed::No))
     }
 
     /// A waiting call was taken back.
@@ -242,7 +336,10 @@ impl State {
         actions: &mut Actions,
     ) {
         let Some(running) = &self.running[slot.0 as usize] else {
-            self.counts.add(&error(Executed::Unknown));
+            let error = error(Executed::Unknown);
+            self.counts.add(&error);
+            let ran = self.scheduler.occupant(slot, self.now).unwrap_or_default().0;
+            self.learn(self.now, slot, Said::of(Some(&error)), ran);
             return;
         };
         let call = Arc::clone(&running.call);
@@ -250,6 +347,7 @@ impl State {
         let executed = if call.about().revoke() { Executed::No } else { Executed::Unknown };
         let error = error(executed);
         self.counts.add(&error);
+        self.learn(self.now, slot, Said::of(Some(&error)), timing.ran);
         if executed == Executed::Unknown {
             self.scheduler.replace(slot);
             actions.cancel(Arc::clone(&call));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::actions::{Actions, Errand, Job};
-use super::cell::{Ended, catch};
+use super::cell::{Ended, Said, catch};
 use super::lineage;
 use super::partition::{Inbox, Shared, Work};
 use super::sync::{Builder, Receiver};
@@ -73,10 +73,10 @@ impl Shared {
                 attempt: about.attempt,
                 idempotency_key: about.idempotency_key.clone(),
             };
-            job.call.execute(&run, job)
+            job.call.execute(&run, job, self.gate.pauses())
         } else {
             let at = self.gate.clock().now();
-            Ended { status: Status::Cancelled, at, clock: TimeoutClock::Run }
+            Ended { status: Status::Cancelled, at, clock: TimeoutClock::Run, said: Said::default() }
         };
         let mut actions = Actions::default();
         if self.gate.finish(job.slot, &ended, &mut actions) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::histogram::Latency;
 use crate::admission::{Gauges, TenantSnapshot};
 use crate::outcome::{BusyReason, CallError, Status, TimeoutClock};
+use crate::resilience::breaker;
 
 /// How many calls ended how. Together with those that wait and run they are all that were offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,6 +114,8 @@ pub struct PartitionSnapshot {
     pub offered: u64,
     /// How they ended.
     pub counts: Counts,
+    /// What its breaker looks like, if it has one.
+    pub breaker: Option<breaker::Snapshot>,
     /// The most calls that ever held a slot at once.
     pub max_in_flight: u32,
     /// How long calls waited before they started or were turned away.

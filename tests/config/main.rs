@@ -1,6 +1,7 @@
 //! Partitions and tools from TOML: what is read, and what is said of what cannot be.
 #![cfg(feature = "cli")]
 
+mod door;
 mod env;
 mod families;
 mod faults;

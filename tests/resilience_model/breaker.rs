@@ -224,6 +224,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
                 cool_down_jitter: f64::from(jitter) / 2.0,
                 probes,
                 count_timeouts,
+                count_refusals: probes % 2 == 0,
             }
         },
     )
@@ -232,7 +233,8 @@ fn any_policy() -> impl Strategy<Value = Policy> {
 fn any_step() -> impl Strategy<Value = Step> {
     let which = prop_oneof![Just(Which::Oldest), Just(Which::Newest)];
     let how = prop_oneof![
-        3 => Just(Ended::Ok), 3 => Just(Ended::Failed), 1 => Just(Ended::TimedOut)
+        3 => Just(Ended::Ok), 3 => Just(Ended::Failed), 1 => Just(Ended::TimedOut),
+        1 => Just(Ended::Refused)
     ];
     let ended = (how, any::<bool>()).prop_map(|(how, slow)| End::Ended { how, slow });
     let end = prop_oneof![6 => ended, 1 => Just(End::GivenBack)];

@@ -119,6 +119,7 @@ fn refusals_cancels_and_throttling_leave_it_alone() {
         CallError::Failed(Failure::new(FailureReason::Closed, "")),
         CallError::Failed(Failure::new(FailureReason::Throttled, "")),
         CallError::Failed(Failure::new(FailureReason::Cancelled, "")),
+        CallError::Failed(Failure::new(FailureReason::QueryCancelled, "")),
     ];
     let mut breaker = breaker(policy());
     for error in neutral {
@@ -144,6 +145,10 @@ fn failures_panics_and_running_time_outs_count() {
     for (error, ended) in [
         (failed(FailureReason::Connect), Ended::Failed),
         (failed(FailureReason::HttpStatus), Ended::Failed),
+        (failed(FailureReason::ServerDown), Ended::Failed),
+        (failed(FailureReason::PoolExhausted), Ended::Failed),
+        (failed(FailureReason::QueryFailed), Ended::Refused),
+        (failed(FailureReason::ExitCode), Ended::Refused),
         (failed(FailureReason::Limit), Ended::TimedOut),
         (CallError::Panicked { message: String::new() }, Ended::Failed),
         (timeout(TimeoutClock::Run), Ended::TimedOut),

@@ -98,7 +98,12 @@ impl Model {
         if how == Ended::TimedOut && !self.policy.count_timeouts {
             return None;
         }
-        self.ended.push((now, how != Ended::Ok, slow));
+        let failed = match how {
+            Ended::Ok => false,
+            Ended::Refused => self.policy.count_refusals,
+            Ended::Failed | Ended::TimedOut => true,
+        };
+        self.ended.push((now, failed, slow));
         let (calls, failed, slow) = self.counts(now);
         let probes = u64::from(self.policy.probes);
         let of = if self.state == State::HalfOpen { probes } else { calls };

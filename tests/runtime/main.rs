@@ -4,6 +4,8 @@
 mod bursts;
 mod cancel_hooks;
 mod destructors;
+mod door;
+mod door_edges;
 mod knobs;
 mod outcome_table;
 mod overdue;

@@ -174,14 +174,33 @@ fn into_its_own_full_partition() {
 
 #[test]
 fn the_backend_asks_for_a_pause() {
-    let (_runtime, search) = one(narrow());
+    let (_runtime, search, hand) = one_on_manual_clock(narrow());
     let pause = Duration::from_secs(3);
     for executed in [Executed::No, Executed::Unknown] {
         let failure = Failure::new(FailureReason::Throttled, "429").executed(executed);
         let outcome = search.call::<(), _>(move |_| Err(failure.retry_after(pause)));
         assert_row(&outcome, "throttled", "backend", executed, Some(pause));
+        let refused = search.call(nothing);
+        assert_row(&refused, "throttled", "backend", Executed::No, Some(pause));
+        hand.advance(pause);
     }
-    assert_eq!(search.snapshot().counts.throttled, 2);
+    assert_eq!(search.snapshot().counts.throttled, 4);
+}
+
+#[test]
+fn beyond_the_partitions_own_rate() {
+    let (_runtime, search, _hand) = one_on_manual_clock(narrow().rate("4/s".parse().unwrap()));
+    assert!(search.call(nothing).is_ok());
+    let outcome = search.call(nothing);
+    assert_row(&outcome, "throttled", "rate", Executed::No, Some(Duration::from_millis(250)));
+}
+
+#[test]
+fn the_breaker_is_open() {
+    let (_runtime, search, _hand) = one_on_manual_clock(narrow());
+    search.open_breaker();
+    let outcome = search.call(nothing);
+    assert_row(&outcome, "circuit_open", "", Executed::No, Some(Duration::from_secs(60)));
 }
 
 #[test]

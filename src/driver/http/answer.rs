@@ -80,7 +80,8 @@ pub(super) fn refusal(
             Failure::new(FailureReason::Throttled, "the backend asks for a pause (status 503)")
                 .executed(Executed::Unknown)
         }
-        _ => Failure::new(FailureReason::HttpStatus, format!("the backend answered {status}")),
+        _ => Failure::new(FailureReason::HttpStatus, format!("the backend answered {status}"))
+            .refusal(status < 500),
     };
     let failure = match pause {
         Some(pause) => failure.retry_after(pause),

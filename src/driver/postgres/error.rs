@@ -42,7 +42,17 @@ pub(super) fn querying(error: &postgres::Error, executed: Executed) -> Failure {
         _ => FailureReason::ServerDown,
     };
     let lost = reason == FailureReason::ServerDown && executed != Executed::No;
-    Failure::new(reason, words(error)).executed(if lost { Executed::Unknown } else { executed })
+    let failure = Failure::new(reason, words(error));
+    let refusal = failure.is_refusal() && !is_ill(error);
+    failure.refusal(refusal).executed(if lost { Executed::Unknown } else { executed })
+}
+
+/// Whether the server fails at its own work: no memory or disk, a system error, a bug. Classes 53,
+/// 58 and XX of <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
+fn is_ill(error: &postgres::Error) -> bool {
+    let ill =
+        |code: &SqlState| ["53", "58", "XX"].iter().any(|class| code.code().starts_with(class));
+    error.code().is_some_and(ill)
 }
 
 /// The server's own message and code, or what the client says; neither holds a password.

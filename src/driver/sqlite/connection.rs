@@ -201,9 +201,24 @@ impl No {
             (Some(ErrorCode::TooBig), _) => {
                 Failure::new(FailureReason::TooLarge, error.to_string()).executed(executed)
             }
-            _ => Failure::new(FailureReason::QueryFailed, error.to_string()).executed(executed),
+            (code, _) => {
+                let failure = Failure::new(FailureReason::QueryFailed, error.to_string());
+                failure.refusal(!code.is_some_and(is_ill)).executed(executed)
+            }
         }
     }
+}
+
+/// Whether the database fails at its own work, not at this statement.
+fn is_ill(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::SystemIoFailure
+            | ErrorCode::DiskFull
+            | ErrorCode::DatabaseCorrupt
+            | ErrorCode::OutOfMemory
+            | ErrorCode::InternalMalfunction
+    )
 }
 
 fn broken(error: &rusqlite::Error) -> Failure {

@@ -1,6 +1,6 @@
 //! What the end of a call says about its backend.
 
-use crate::outcome::{CallError, Executed, FailureReason};
+use crate::outcome::{CallError, Executed, Failure, FailureReason};
 
 /// How a call ended that says something about its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -9,6 +9,10 @@ pub enum Ended {
     Ok,
     /// It failed or panicked.
     Failed,
+    /// The backend worked, and said no to this very call: not found, a wrong query, a linter's
+    /// exit code. Counted as a success or as a failure, as
+    /// [`Policy::count_refusals`](super::Policy::count_refusals) says.
+    Refused,
     /// It was ended by a limit while it ran. Counted as a failure or not at all, as
     /// [`Policy::count_timeouts`](super::Policy::count_timeouts) says.
     TimedOut,
@@ -21,7 +25,8 @@ impl Ended {
     /// | --- | --- |
     /// | `ok` | `Ok` |
     /// | `failed`, `panicked` | `Failed` |
-    /// | `failed`, because the call itself was wrong or the door shut (`invalid_call`, `unknown_tool`, `unknown_partition`, `closed`) | nothing |
+    /// | `failed`, although the backend works (`query_failed`, `exit_code`, `redirect`, `too_large`, `decode`, an `http_status` below 500: [`Failure::is_refusal`]) | `Refused` |
+    /// | `failed`, because the call itself was wrong or the door shut (`invalid_call`, `unknown_tool`, `unknown_partition`, `closed`), or somebody else ended it (`query_cancelled`) | nothing |
     /// | `timeout` while it ran, on either clock | `TimedOut` |
     /// | `timeout` before it ran | nothing |
     /// | `busy`, `circuit_open`, `throttled`, `cancelled` | nothing |
@@ -36,20 +41,16 @@ impl Ended {
     /// assert_eq!(Ended::of(&Err::<(), _>(CallError::Failed(typo))), None);
     /// ```
     pub fn of<T>(result: &Result<T, CallError>) -> Option<Ended> {
-        let Err(error) = result else {
-            return Some(Ended::Ok);
-        };
+        match result {
+            Ok(_) => Some(Ended::Ok),
+            Err(error) => Ended::of_error(error),
+        }
+    }
+
+    /// The same for a call that did not end well.
+    pub fn of_error(error: &CallError) -> Option<Ended> {
         match error {
-            CallError::Failed(failure) => match failure.reason {
-                FailureReason::InvalidCall
-                | FailureReason::UnknownTool
-                | FailureReason::UnknownPartition
-                | FailureReason::Closed
-                | FailureReason::Cancelled
-                | FailureReason::Throttled => None,
-                FailureReason::Limit => Some(Ended::TimedOut),
-                _ => Some(Ended::Failed),
-            },
+            CallError::Failed(failure) => Ended::of_failure(failure),
             CallError::Panicked { .. } => Some(Ended::Failed),
             CallError::Timeout { executed: Executed::No, .. } => None,
             CallError::Timeout { .. } => Some(Ended::TimedOut),
@@ -57,6 +58,21 @@ impl Ended {
             | CallError::CircuitOpen { .. }
             | CallError::Throttled { .. }
             | CallError::Cancelled { .. } => None,
+        }
+    }
+
+    fn of_failure(failure: &Failure) -> Option<Ended> {
+        match failure.reason {
+            FailureReason::InvalidCall
+            | FailureReason::UnknownTool
+            | FailureReason::UnknownPartition
+            | FailureReason::Closed
+            | FailureReason::Cancelled
+            | FailureReason::QueryCancelled
+            | FailureReason::Throttled => None,
+            FailureReason::Limit => Some(Ended::TimedOut),
+            _ if failure.is_refusal() => Some(Ended::Refused),
+            _ => Some(Ended::Failed),
         }
     }
 }

@@ -46,6 +46,9 @@ pub struct Policy {
     /// Whether a call that a limit ended while it ran is a failure, or is not counted at all.
     /// Defaults to `true`. If `false`, a probe that times out is followed by the next at once.
     pub count_timeouts: bool,
+    /// Whether a no of a backend that works is a failure: a status below 500, a query's own fault,
+    /// an exit code. Defaults to `false`: it is a success.
+    pub count_refusals: bool,
 }
 
 /// Which calls a breaker judges.
@@ -71,6 +74,7 @@ impl Default for Policy {
             cool_down_jitter: 0.1,
             probes: 1,
             count_timeouts: true,
+            count_refusals: false,
         }
     }
 }
@@ -151,6 +155,11 @@ impl Policy {
             return None;
         }
         let slow = !self.slow_call.is_zero() && ran >= self.slow_call;
-        Some(Tally::call(ended != Ended::Ok, slow))
+        let failed = match ended {
+            Ended::Ok => false,
+            Ended::Refused => self.count_refusals,
+            Ended::Failed | Ended::TimedOut => true,
+        };
+        Some(Tally::call(failed, slow))
     }
 }

@@ -103,6 +103,7 @@ impl BreakerPlan {
             cool_down_jitter: self.cool_down_jitter.unwrap_or(preset.cool_down_jitter),
             probes: self.probes.unwrap_or(preset.probes),
             count_timeouts: self.count_timeouts.unwrap_or(preset.count_timeouts),
+            count_refusals: preset.count_refusals,
         };
         policy.check().map_err(|error| at(place, error))?;
         Ok(policy)

@@ -1,0 +1,273 @@
+//! What stands at a partition's door before its slots: deadline, throttling, rate, breaker, in this
+//! order. The machines are pure (`resilience`); this is where they meet, under the gate.
+//!
+//! A partition that asks for none of them has no door, and pays nothing for it.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::time::Duration;
+
+use super::actions::Actions;
+use super::cell::Said;
+use super::gate::Gate;
+use super::partition::Partition;
+use super::state::timeout;
+use crate::admission::{PolicyError, SlotId};
+use crate::outcome::{CallError, Executed, ThrottledBy, TimeoutClock};
+use crate::resilience::breaker::{self, Admit, Breaker, Change, Ended, Epoch};
+use crate::resilience::deadline::{Deadline, MinRun};
+use crate::resilience::rate::{Cell, Rate, RateLimit};
+use crate::resilience::throttle::{self, Throttle};
+use crate::resilience::{RETRY_AFTER_MIN, RetryAfter};
+use crate::time::Time;
+
+/// The knobs of a door; the default asks for nothing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Policy {
+    pub(super) min_run: MinRun,
+    pub(super) rate: Option<Rate>,
+    pub(super) burst: Option<u32>,
+    pub(super) breaker: Option<breaker::Policy>,
+    pub(super) throttle: throttle::Policy,
+}
+
+impl Policy {
+    /// Checks every knob.
+    pub(super) fn check(&self, run_limit: Duration) -> Result<(), PolicyError> {
+        Deadline::new(self.min_run, run_limit)?;
+        self.rate_limit()?;
+        self.breaker.map_or(Ok(()), |policy| policy.check())
+    }
+
+    fn rate_limit(&self) -> Result<Option<RateLimit>, PolicyError> {
+        match (self.rate, self.burst) {
+            (Some(rate), burst) => RateLimit::new(rate, burst.unwrap_or(1)).map(Some),
+            (None, None) => Ok(None),
+            (None, Some(burst)) => Err(PolicyError {
+                key: "burst",
+                value: burst.to_string(),
+                rule: "means nothing without a rate",
+                fix: "add `rate`, or leave burst out",
+            }),
+        }
+    }
+
+    fn asks_for_nothing(&self) -> bool {
+        self.min_run == MinRun::default() && self.rate.is_none() && self.breaker.is_none()
+    }
+}
+
+/// A breaker that opens by hand only, for a partition that has no other.
+fn by_hand() -> Option<Breaker> {
+    let never =
+        breaker::Policy { failure_rate: 0.0, slow_call: Duration::ZERO, ..Default::default() };
+    Breaker::new(never).ok()
+}
+
+/// The machines of one door, and what those have to give back that were let in.
+pub(super) struct Door {
+    deadline: Deadline,
+    throttle: Throttle,
+    rate: Option<RateLimit>,
+    breaker: Option<Breaker>,
+    /// The longest a run keeps its caller: the run limit and the grace.
+    run_for: Duration,
+    random: Random,
+    /// By slot: of the call or permit that holds it, until the breaker has been told of its end.
+    passes: Vec<Pass>,
+}
+
+/// What a call was let in with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pass {
+    cell: Option<Cell>,
+    epoch: Option<Epoch>,
+}
+
+impl Door {
+    /// The door that `policy` asks for, of `slots` slots.
+    pub(super) fn new(
+        policy: &Policy,
+        (run_limit, cancel_grace): (Duration, Duration),
+        slots: usize,
+    ) -> Result<Option<Box<Door>>, PolicyError> {
+        if policy.asks_for_nothing() {
+            return Ok(None);
+        }
+        let mut door = Door::open(policy.throttle, run_limit.saturating_add(cancel_grace), slots);
+        door.deadline = Deadline::new(policy.min_run, run_limit)?;
+        door.rate = policy.rate_limit()?;
+        door.breaker = policy.breaker.map(Breaker::new).transpose()?;
+        Ok(Some(door))
+    }
+
+    /// A door that refuses nobody until a backend asks for a pause or somebody opens its breaker.
+    pub(super) fn open(policy: throttle::Policy, run_for: Duration, slots: usize) -> Box<Door> {
+        Box::new(Door {
+            deadline: Deadline::default(),
+            throttle: Throttle::new(policy),
+            rate: None,
+            breaker: None,
+            run_for,
+            random: Random::new(),
+            passes: vec![Pass::default(); slots],
+        })
+    }
+
+    /// Lets a call in that would wait until `wait_until`, and says until when it may.
+    ///
+    /// # Errors
+    ///
+    /// Why not; nothing is taken then.
+    pub(super) fn admit(
+        &mut self,
+        now: Time,
+        deadline: Time,
+        wait_until: Time,
+    ) -> Result<(Pass, Time), CallError> {
+        let limited = (deadline < Time::MAX).then_some(deadline);
+        let wait = self.deadline.admit(now, limited, wait_until - now);
+        let wait = wait.map_err(|_| timeout(TimeoutClock::Deadline, Executed::No))?;
+        self.throttle.admit(now).map_err(|after| throttled(ThrottledBy::Backend, after.get()))?;
+        let cell = self.rate.as_mut().map(|rate| rate.admit(now)).transpose();
+        let cell = cell.map_err(|after| throttled(ThrottledBy::Rate, after.get()))?;
+        let ends_in = wait.saturating_add(self.run_for).min(deadline - now);
+        let epoch = match self.breaker.as_mut().map(|breaker| breaker.admit(now, ends_in)) {
+            None => None,
+            Some(Admit::Pass(epoch) | Admit::Probe(epoch)) => Some(epoch),
+            Some(Admit::Open(after)) => {
+                self.give_back(Pass { cell, epoch: None });
+                return Err(CallError::CircuitOpen { retry_after: after.get() });
+            }
+        };
+        Ok((Pass { cell, epoch }, now + wait))
+    }
+
+    /// Takes back what a call was let in with that found no slot.
+    pub(super) fn give_back(&mut self, pass: Pass) {
+        if let (Some(rate), Some(cell)) = (&mut self.rate, pass.cell) {
+            rate.give_back(cell);
+        }
+        self.forget(pass);
+    }
+
+    /// A call has its slot: it counts for the rate, and its end for the breaker.
+    pub(super) fn keep(&mut self, slot: SlotId, pass: Pass) {
+        self.passes[slot.0 as usize] = pass;
+    }
+
+    /// Why whoever waits must be turned away, if so.
+    pub(super) fn shut(&mut self, now: Time) -> Option<CallError> {
+        if let Err(after) = self.throttle.admit(now) {
+            return Some(throttled(ThrottledBy::Backend, after.get()));
+        }
+        // A cool-down of zero is over as soon as it begins; who waited is turned away all the same.
+        let open = self.breaker.as_mut()?.snapshot(now).retry_after;
+        let retry_after = open.map_or(RETRY_AFTER_MIN, RetryAfter::get);
+        Some(CallError::CircuitOpen { retry_after })
+    }
+
+    /// The call in `slot` was answered after it had run for `ran`; whether that shuts the door for
+    /// those that wait.
+    pub(super) fn ended(&mut self, now: Time, slot: SlotId, said: Said, ran: Duration) -> bool {
+        let pass = std::mem::take(&mut self.passes[slot.0 as usize]);
+        if said.backend == Some(Ended::Ok) {
+            self.deadline.record(now, ran);
+        }
+        let shut = said.pause.is_some_and(|pause| {
+            self.throttle.shut(now, Some(pause));
+            self.throttle.admit(now).is_err()
+        });
+        let (Some(breaker), Some(epoch)) = (&mut self.breaker, pass.epoch) else {
+            return shut;
+        };
+        let Some(ended) = said.backend else {
+            self.forget(pass);
+            return shut;
+        };
+        let change = breaker.record(now, epoch, ended, ran, self.random.next());
+        shut || matches!(change, Some(Change::Opened { .. }))
+    }
+
+    /// Holds the breaker open.
+    pub(super) fn hold_open(&mut self) {
+        self.breaker = self.breaker.take().or_else(by_hand);
+        if let Some(breaker) = &mut self.breaker {
+            breaker.open();
+        }
+    }
+
+    /// Closes the breaker and opens the door that the backend has shut.
+    pub(super) fn close_breaker(&mut self) {
+        self.throttle.open();
+        if let Some(breaker) = &mut self.breaker {
+            breaker.close();
+        }
+    }
+
+    /// What the breaker looks like, if there is one.
+    pub(super) fn breaker(&mut self, now: Time) -> Option<breaker::Snapshot> {
+        self.breaker.as_mut().map(|breaker| breaker.snapshot(now))
+    }
+
+    fn forget(&mut self, pass: Pass) {
+        if let (Some(breaker), Some(epoch)) = (&mut self.breaker, pass.epoch) {
+            breaker.give_back(epoch);
+        }
+    }
+}
+
+fn throttled(by: ThrottledBy, retry_after: Duration) -> CallError {
+    CallError::Throttled { by, executed: Executed::No, retry_after }
+}
+
+/// SplitMix64 (Steele, Lea and Flood, 2014), for jitter; seeded by the system's randomness.
+struct Random(u64);
+
+impl Random {
+    fn new() -> Random {
+        Random(RandomState::new().build_hasher().finish())
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+}
+
+impl Gate {
+    /// Holds the breaker open, and turns away who waits.
+    fn open_breaker(&self, actions: &mut Actions) {
+        self.section(self.clock().now(), actions, |state, now, _| {
+            state.door().hold_open();
+            state.scheduler.drain(now, &mut state.effects);
+        });
+    }
+
+    /// Lets calls in again.
+    fn close_breaker(&self, actions: &mut Actions) {
+        self.section(self.clock().now(), actions, |state, _, _| {
+            if let Some(door) = &mut state.door {
+                door.close_breaker();
+            }
+        });
+    }
+}
+
+impl Partition {
+    /// Holds the breaker open until [`Partition::close_breaker`]: every call is refused with
+    /// `circuit_open`, those that wait at once. What runs may go on. A partition without a breaker
+    /// gets one that knows nothing else. Never blocks.
+    pub fn open_breaker(&self) {
+        self.shared.step(Gate::open_breaker);
+    }
+
+    /// Closes the breaker, with an empty window and the first cool-down, and ends a pause that the
+    /// backend has asked for. Never blocks.
+    pub fn close_breaker(&self) {
+        self.shared.step(Gate::close_breaker);
+    }
+}
