@@ -1,9 +1,10 @@
 //! What a driver costs on the calling thread, beside the bare library with the same settings in the
 //! same run; and, apart from that, what the hand-off to its partition adds.
-//! `cargo bench --bench drivers`
+//! `cargo bench --bench drivers`, or with `-- SELECT` those alone whose name holds that.
 //!
-//! Decoding is left out on both sides. Fails if a driver costs more than 1.05 of its library, given
-//! the library's spread against itself. What the shim of a child process adds is printed only.
+//! Decoding is left out on both sides, and rows are read one by one, as who bounds them must. Fails
+//! if a driver costs more than 1.05 of its library, given the library's spread against itself. What
+//! the shim of a child process adds is printed only.
 
 #![allow(clippy::print_stdout, reason = "its figures are its product")]
 
@@ -18,6 +19,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use postgres::fallible_iterator::FallibleIterator;
 use postgres_server::Cluster;
 use r2d2_postgres::PostgresConnectionManager;
 use support::{compare, median};
@@ -54,6 +56,12 @@ fn main() {
     hold &= measure("child / std", &tool, 40, bare_child, true);
     measure("child with a shim / std", &process(shim), 40, bare_child, false);
     assert!(hold, "a bound is broken");
+}
+
+/// Whether the command line asks for `what`, by a part of its name or by none.
+fn is_wanted(what: &str) -> bool {
+    let mut words = std::env::args().skip(1).filter(|word| !word.starts_with('-')).peekable();
+    words.peek().is_none() || words.any(|word| what.contains(&word))
 }
 
 fn sizing() -> Sizing {
@@ -114,7 +122,13 @@ fn bare_select(cluster: &Cluster) -> impl FnMut() + use<> {
     let statement = prepared.expect("a query");
     move || {
         let mut client = pool.get_timeout(LIMIT).expect("a connection");
-        black_box(client.query(&statement, &[]).expect("a row"));
+        let params: [&str; 0] = [];
+        let mut rows = client.query_raw(&statement, params).expect("it runs");
+        let mut kept = Vec::new();
+        while let Some(row) = rows.next().expect("a row") {
+            kept.push(row);
+        }
+        black_box(kept);
     }
 }
 
@@ -140,6 +154,9 @@ fn measure(
     mut bare: impl FnMut(),
     bounded: bool,
 ) -> bool {
+    if !is_wanted(what) {
+        return true;
+    }
     let here = || {
         let mut operation = tool.prepare(&Args::new()).expect("no arguments");
         let run = Run::detached(LIMIT, CancelToken::new());

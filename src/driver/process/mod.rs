@@ -180,7 +180,8 @@ impl Process {
     /// Whether the shim puts each call into a control group of its own, below the harness's, where
     /// that may be done (version 2, delegated): then even who kills the shim does not get away.
     /// Defaults to no: the kernel holds up every fork on the machine while a process changes its
-    /// group, for milliseconds if none did so lately, and other partitions would feel that.
+    /// group, for up to 28 ms as measured if none did so lately, and other partitions would feel
+    /// that.
     #[must_use]
     pub fn cgroup(mut self, wanted: bool) -> Process {
         self.cgroup = wanted;

@@ -146,3 +146,25 @@ fn signal_name(number: i32) -> String {
     };
     name.to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::ExitStatus;
+
+    use super::*;
+    use crate::driver::process::child::Exit;
+
+    /// Nobody survives SIGKILL but who the kernel does not let go, which no test can arrange.
+    #[test]
+    fn who_could_not_be_killed_is_counted() {
+        let shown = |survivors| {
+            let status = Some(ExitStatus::from_raw(0));
+            let exit = Exit { status, usage: None, held: Held::Shim, survivors };
+            let (stdout, stderr) = (Capture::new(8), Capture::new(8));
+            let by = EndedBy::Itself;
+            Ended { by, exit, stdout, stderr, pipe_held_open: false }.to_json(&Limits::default())
+        };
+        assert_eq!(shown(0).get("survivors"), None);
+        assert_eq!(shown(3)["survivors"], 3);
+    }
+}

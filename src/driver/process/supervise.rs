@@ -1,10 +1,11 @@
 //! The wait for one child: drains its pipes and ends it in time, all on the calling thread.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -76,6 +77,7 @@ pub(super) struct Supervision<'a> {
     by: EndedBy,
     kill_at: Option<Time>,
     killed: bool,
+    /// Never filled with zeros: most children write little.
     buffer: Vec<u8>,
 }
 
@@ -100,7 +102,7 @@ impl<'a> Supervision<'a> {
             by: EndedBy::Itself,
             kill_at: None,
             killed: false,
-            buffer: vec![0; READ_MAX],
+            buffer: Vec::with_capacity(READ_MAX),
         }
     }
 
@@ -162,11 +164,12 @@ impl<'a> Supervision<'a> {
         let Some(file) = pipe.as_mut().filter(|_| ready) else {
             return Ok(());
         };
-        match file.read(&mut self.buffer) {
+        self.buffer.clear();
+        match rustix::io::read(file, spare_capacity(&mut self.buffer)) {
             Ok(0) => *pipe = None,
-            Ok(count) => capture.push(&self.buffer[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Ok(_) => capture.push(&self.buffer),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
         Ok(())
     }
