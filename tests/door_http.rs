@@ -5,6 +5,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use watertight::call::Terms;
 use watertight::driver::http::{Http, Request};
 use watertight::outcome::Status;
 use watertight::resilience::breaker::{Policy, State, Window};
@@ -160,4 +161,21 @@ fn on_a_shared_pool_a_slow_search_stops_everything() {
     assert!(vendor.wait_in_flight(15, Duration::from_secs(30)));
     assert_eq!((call(&runtime, "llm"), call(&runtime, "orders")), (Status::Busy, Status::Busy));
     drop(hung);
+}
+
+#[test]
+fn a_call_has_one_key_and_the_callers_own_is_kept() {
+    let vendor = Vendor::start().unwrap();
+    let spec = PartitionSpec::new("orders");
+    let client = Http::new(vendor.url()).open(&spec.sizing()).unwrap();
+    let tool = client.tool(Request::post("/").idempotency_header("Idempotency-Key")).unwrap();
+    let runtime = Runtime::builder().partition(spec).tool("order", "orders", tool).build().unwrap();
+    assert_eq!(call(&runtime, "order"), Status::Ok);
+    assert_eq!(call(&runtime, "order"), Status::Ok);
+    let own = Terms::new().idempotency_key("order-7");
+    assert!(runtime.call(ToolCall::new("order").terms(own)).is_ok());
+    let seen = vendor.seen();
+    let keys: Vec<_> = seen.iter().map(|seen| seen.header("idempotency-key").unwrap()).collect();
+    assert!(keys[0].len() == 36 && keys[0] != keys[1], "{keys:?}");
+    assert_eq!(keys[2], "order-7");
 }

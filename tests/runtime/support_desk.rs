@@ -44,9 +44,8 @@ struct Desk {
 impl Desk {
     fn new(specs: Vec<PartitionSpec>, names: [&str; 3]) -> Desk {
         let (clock, hand) = Clock::manual();
-        let builder = specs
-            .into_iter()
-            .fold(Runtime::builder().clock(clock), |builder, spec| builder.partition(spec));
+        let builder = Runtime::builder().clock(clock);
+        let builder = specs.into_iter().fold(builder, watertight::Builder::partition);
         let runtime = builder.build().unwrap();
         let partitions = names.map(|name| runtime.partition(name).unwrap().clone());
         Desk { _runtime: runtime, partitions, hand }
@@ -115,7 +114,7 @@ fn a_slow_search_costs_the_search_and_one_probe_brings_it_back() {
     assert!(desk.search().call(answers).is_ok());
     assert_eq!(desk.search().snapshot().breaker.unwrap().state, State::Closed);
     assert!(desk.search().call(answers).is_ok() && desk.others_answer());
-    desk.partitions.iter().for_each(|partition| assert_adds_up(&partition.snapshot()));
+    desk.partitions.iter().map(Partition::snapshot).for_each(|seen| assert_adds_up(&seen));
 }
 
 /// The same load on one pool of as many slots.
