@@ -1,8 +1,10 @@
 //! One call: the terms its caller offers, and what its body is told while it runs.
 
+mod key;
+
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -77,7 +79,8 @@ impl Terms {
         self
     }
 
-    /// The caller's own key for the logical call, handed to the body as it is.
+    /// The caller's own key for the logical call, handed to the body as it is. Defaults to one that
+    /// is minted when a body asks for it.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl Into<Arc<str>>) -> Terms {
         self.idempotency_key = Some(key.into());
@@ -92,7 +95,7 @@ pub struct Run {
     pub(crate) limit_at: Time,
     pub(crate) cancel: CancelToken,
     pub(crate) attempt: u32,
-    pub(crate) idempotency_key: Option<Arc<str>>,
+    pub(crate) idempotency_key: OnceLock<Arc<str>>,
 }
 
 impl Run {
@@ -101,7 +104,7 @@ impl Run {
     pub fn detached(limit: Duration, cancel: CancelToken) -> Run {
         let clock = Clock::system();
         let limit_at = clock.now() + limit;
-        Run { clock, limit_at, cancel, attempt: 1, idempotency_key: None }
+        Run { clock, limit_at, cancel, attempt: 1, idempotency_key: OnceLock::new() }
     }
 
     /// What is left of the effective run limit: the partition's, or the caller's deadline if that
@@ -121,9 +124,10 @@ impl Run {
         self.attempt
     }
 
-    /// The key of the logical call, if it has one.
-    pub fn idempotency_key(&self) -> Option<&str> {
-        self.idempotency_key.as_deref()
+    /// The key of the logical call: the caller's own, or one that is minted (a UUID of version 7)
+    /// when it is first asked for. A call that never had a slot has none.
+    pub fn idempotency_key(&self) -> &str {
+        self.idempotency_key.get_or_init(key::mint)
     }
 }
 

@@ -155,7 +155,6 @@ impl fmt::Debug for Clock {
 }
 
 /// The time of day, which alone tells how far off a date is. It may jump; nothing waits by it.
-#[cfg(feature = "http")]
 pub(crate) fn wall_clock() -> std::time::SystemTime {
     std::time::SystemTime::now()
 }

@@ -1,8 +1,8 @@
 //! The threads of a partition: workers, the timekeeper, the ender.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use super::actions::{Actions, Errand, Job};
 use super::cell::{Ended, Said, catch};
@@ -71,7 +71,10 @@ impl Shared {
                 limit_at: job.limit().0,
                 cancel: about.token.clone(),
                 attempt: about.attempt,
-                idempotency_key: about.idempotency_key.clone(),
+                idempotency_key: about
+                    .idempotency_key
+                    .clone()
+                    .map_or_else(OnceLock::new, OnceLock::from),
             };
             job.call.execute(&run, job, self.gate.pauses())
         } else {

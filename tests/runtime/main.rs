@@ -18,6 +18,7 @@ mod slots;
 mod spans;
 mod stress;
 mod support;
+mod support_desk;
 mod tickets;
 #[cfg(feature = "json")]
 mod tools;

@@ -114,11 +114,12 @@ fn a_detached_call_still_has_its_limits() {
 fn what_the_body_is_told() {
     let (_runtime, search) = one(spec());
     let terms = Terms::new().attempt(3).idempotency_key("order-7");
-    let told = search
-        .call_with(terms, |run| Ok((run.attempt(), run.idempotency_key().map(str::to_owned))));
-    assert_eq!(told.ok(), Some((3, Some("order-7".to_owned()))));
-    let told = search.call(|run| Ok((run.attempt(), run.idempotency_key().map(str::to_owned))));
-    assert_eq!(told.ok(), Some((1, None)));
+    let told = search.call_with(terms, |run| Ok((run.attempt(), run.idempotency_key().to_owned())));
+    assert_eq!(told.ok(), Some((3, "order-7".to_owned())));
+    let keys = |run: &Run| Ok([run.idempotency_key(), run.idempotency_key()].map(str::to_owned));
+    let [one, again] = search.call(keys).ok().unwrap();
+    assert!(one == again && one.len() == 36, "one a call: {one} {again}");
+    assert_ne!(search.call(keys).ok().unwrap()[0], one);
 }
 
 #[test]

@@ -57,8 +57,8 @@ pub(super) fn accepted(
         return Err(limit(line));
     }
     let mut headers = filled.headers.clone();
-    if let (Some(name), Some(key)) = (&plan.idempotency, run.idempotency_key()) {
-        let key = HeaderValue::from_str(key)
+    if let Some(name) = &plan.idempotency {
+        let key = HeaderValue::from_str(run.idempotency_key())
             .map_err(|_| invalid("the idempotency key cannot be a header's value"))?;
         headers.insert(name, key);
     }
@@ -161,10 +161,10 @@ mod tests {
         let request = Request::post("/").idempotency_header("Idempotency-Key");
         let mut operation = operation(&listener, request);
         let mut run = Run::detached(PLENTY, CancelToken::new());
-        run.idempotency_key = Some("k\n".into());
+        run.idempotency_key = Arc::<str>::from("k\n").into();
         let failure = operation(&run).unwrap_err();
         assert_eq!(failure.reason, FailureReason::InvalidCall);
-        run.idempotency_key = Some("k-1".into());
+        run.idempotency_key = Arc::<str>::from("k-1").into();
         let caller = thread::spawn(move || operation(&run).is_ok());
         let (mut stream, head) = asked(&listener);
         assert!(head.contains("idempotency-key: k-1\r\n"), "{head}");

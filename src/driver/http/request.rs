@@ -123,8 +123,8 @@ impl Request {
         self
     }
 
-    /// Sends the call's idempotency key, where it has one, in the header `name`. Defaults to not
-    /// at all.
+    /// Sends the call's idempotency key in the header `name`: the caller's own, or one that is minted
+    /// for the call. Defaults to not at all.
     #[must_use]
     pub fn idempotency_header(mut self, name: impl Into<String>) -> Request {
         self.idempotency_header = Some(name.into());
