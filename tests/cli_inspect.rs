@@ -48,6 +48,32 @@ fn a_scenario_gives_its_outcome() {
 }
 
 #[test]
+fn the_plan_of_the_manual_runs_and_a_trace_is_found_beside_its_plan() {
+    let manual = include_str!("../README.md");
+    let (_, plan) = manual.split_once("<<'PLAN'\n").unwrap();
+    let (plan, _) = plan.split_once("PLAN\n").unwrap();
+    let (code, report, told) = inspect(&["--plan", "-"], plan);
+    assert_eq!((code, told.as_str()), (0, ""));
+    let [search, tickets] = [&report[0]["partitions"][0], &report[0]["partitions"][1]];
+    assert!(search["counts"]["circuit_open"].as_u64() > Some(0), "{search}");
+    assert_eq!(tickets["counts"]["ok"], 1200);
+
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("t.jsonl"), include_str!("data/trace.jsonl")).unwrap();
+    let file = folder.path().join("plan.json");
+    let trace = r#"{"duration_ms": 1e6, "partitions": [{"name": "p", "slots": 4}],
+        "loads": [{"partition": "p", "arrivals": {"trace": {"file": "t.jsonl"}}}]}"#;
+    fs::write(&file, trace).unwrap();
+    let (code, report, told) = inspect(&["--plan", file.to_str().unwrap()], "");
+    assert_eq!((code, told.as_str()), (0, ""));
+    assert_eq!(report[0]["calls"], 42);
+
+    let (code, _, told) = inspect(&["--plan", "-"], &plan.replace("\"slots\": 2", "\"slots\": 0"));
+    assert_eq!(code, 2);
+    assert!(told.contains("partitions[1].slots = \"0\": must be 1 to 4096"), "{told}");
+}
+
+#[test]
 fn arrays_and_lines_give_a_line_each_and_errors_in_their_place() {
     let (scenario, outcome) = vector();
     for text in

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use watertight::simulate::{LAST_TICK, Outcome, Scenario, ScenarioError, State, Tally, run};
+use watertight::simulate::{InputError, LAST_TICK, Outcome, Scenario, State, Tally, run};
 
 /// Outcomes that were worked out independently of this project, one a line: those that tell the
 /// most mistakes apart, under each of the four policies.
@@ -54,7 +54,7 @@ fn with(field: &str, value: &Value) -> String {
     scenario.to_string()
 }
 
-fn error(text: &str) -> ScenarioError {
+fn error(text: &str) -> InputError {
     Scenario::from_json(text).unwrap_err()
 }
 
@@ -185,4 +185,24 @@ fn assert_accounted(outcome: &Outcome, tick: u32) {
     let mut waiting = [&drawn.waiting.a[..], &drawn.waiting.b[..]].concat();
     waiting.sort_unstable();
     assert_eq!(waiting, in_state(State::Waiting), "tick {tick}");
+}
+
+#[test]
+fn the_largest_scenario_has_its_outcome_before_anybody_notices() {
+    let largest = json!({
+        "slots": 64, "reserved_a": 32, "arrivals_a": 64, "every_b": 1, "hold_a": 1, "hold_b": 1,
+        "stall_a": false, "timeout_a": 20, "timeout_b": 20, "policy": "borrow", "max_waiting": 64,
+        "target_percent": 90
+    });
+    let largest = Scenario::from_json(&largest.to_string()).unwrap();
+    let mut took: Vec<_> = (0..21)
+        .map(|_| {
+            let begin = std::time::Instant::now();
+            std::hint::black_box(run(&largest));
+            begin.elapsed()
+        })
+        .collect();
+    took.sort();
+    let bound = if cfg!(debug_assertions) { 50 } else { 1 };
+    assert!(took[10] < std::time::Duration::from_millis(bound), "{took:?}");
 }

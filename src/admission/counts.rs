@@ -104,6 +104,12 @@ impl<T> Scheduler<T> {
         }
     }
 
+    /// Makes the next check fail.
+    #[cfg(test)]
+    pub(crate) fn miscount(&mut self) {
+        self.totals.offered += 1;
+    }
+
     /// Closes the partition for good because something is so that cannot be.
     #[cold]
     pub(super) fn fail(&mut self) {

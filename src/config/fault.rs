@@ -119,6 +119,7 @@ impl<'t> Faults<'t> {
         Faults { file, text, found: Vec::new() }
     }
 
+    /// Adds a fault, unless it has been told: the members of a family share what stands in the file.
     pub(super) fn add(&mut self, place: &Place, rule: impl Into<String>, fix: impl Into<String>) {
         let (line, column) = place.at.map(|at| self.position(at)).unzip();
         let fault = Fault {
@@ -130,7 +131,10 @@ impl<'t> Faults<'t> {
             rule: rule.into(),
             fix: fix.into(),
         };
-        self.found.push((place.at.unwrap_or(0), fault));
+        let found = (place.at.unwrap_or(0), fault);
+        if !self.found.contains(&found) {
+            self.found.push(found);
+        }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -23,6 +23,7 @@
 //! | `reserve` | `slots`: those that partitions may use above their own |
 //! | `partition.NAME` | `slots`, `queue`, `max_wait`, `run_limit`, `cancel_grace`, `replace_overdue`, `reserve_max`, `dispatch`, `tenant_max`, `tenant_queue`, `tenant_slots`, `tenant_weights`, `min_run` (or `"auto"`), `rate` (`"20/s"`), `burst`, `throttle_max`, as [`PartitionSpec`] has them, and one driver |
 //! | `….breaker` | `window` (calls, or a span of time), `minimum_calls`, `failure_rate`, `slow_call`, `slow_call_rate`, `cool_down`, `cool_down_growth`, `cool_down_max`, `cool_down_jitter`, `probes`, `count_timeouts`, `count_refusals`, as a [breaker's policy](crate::resilience::breaker::Policy) has them |
+//! | `partition.NAME`, a family | `by`, the knobs, and `members`: for each key a driver's table |
 //! | `….http` | `base_url`, `headers`, `connect_timeout`, `body_max`, `redirects` |
 //! | `….sql` | `url` (`sqlite:…` or `postgres://…`), and for SQLite `read_only`, `create` |
 //! | `….process` | `dir`, `env`, `env_allow`, `term_grace`, `shim`, `cgroup`, and the bounds `memory`, `cpu_seconds`, `file_size`, `open_files`, `nice`, `cpus`, `output_kept`, `output_max` |
@@ -40,6 +41,22 @@
 //! - `tenant_slots = { gold = 4, "*" = 4 }` gives tenants home slots; `"*"` is everybody else. It may
 //!   be left out unless it is 0.
 //!
+//! A **family** is one partition for each shard, region or credential, so that a shard that hangs
+//! leaves the others as they were. `by` names the argument of its tools that picks the member, and
+//! that they are not given themselves; the knobs are each member's:
+//!
+//! ```toml
+//! [partition.orders]
+//! by = "shard"
+//! slots = 4
+//! [partition.orders.members]
+//! eu.sql.url = "postgres://app:${EU_PASSWORD}@eu.example/orders"
+//! us.sql.url = "postgres://app:${US_PASSWORD}@us.example/orders"
+//! ```
+//!
+//! The members are the partitions `orders.eu` and `orders.us`, each with its own threads,
+//! connections and counters. A call that names none of them is `failed`.
+//!
 //! Whatever is wrong is told at once, each fault with its place, and nothing is started then.
 
 #![cfg_attr(
@@ -51,6 +68,7 @@ mod args;
 mod door;
 mod driver;
 mod env;
+mod family;
 mod fault;
 #[cfg(feature = "http")]
 mod http;
@@ -72,6 +90,7 @@ pub use fault::{ConfigError, Fault};
 
 use crate::runtime::{Builder, PartitionSpec, Runtime, SpecError};
 use driver::{Context, Driver, Opened};
+use family::Membership;
 use fault::{Faults, Place};
 use raw::Table;
 
@@ -101,6 +120,8 @@ pub struct Config {
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
     pub(crate) spec: PartitionSpec,
+    /// The family it is a member of.
+    family: Option<Membership>,
     driver: Option<Box<dyn Driver>>,
     pub(crate) tools: Vec<Arc<str>>,
 }
@@ -176,7 +197,8 @@ impl Config {
     /// As [`Config::build`].
     pub fn builder(&self) -> Result<Builder, ConfigError> {
         let mut builder = Runtime::builder().reserve(self.reserve);
-        for Section { spec, driver, .. } in &self.sections {
+        let mut families = family::Tools::default();
+        for Section { spec, driver, family, .. } in &self.sections {
             builder = builder.partition(spec.clone());
             let Some(driver) = driver else { continue };
             let mut opened = Opened::default();
@@ -186,10 +208,13 @@ impl Config {
                 return Err(self.late(key, &complaint.rule, &complaint.fix));
             }
             for (name, tool) in opened.tools {
-                builder = builder.tool(name, spec.name(), tool);
+                match family {
+                    Some(family) => families.add(name, family, spec.name(), tool),
+                    None => builder = builder.tool(name, spec.name(), tool),
+                }
             }
         }
-        Ok(builder)
+        Ok(families.into_builder(builder))
     }
 
     /// A fault that was none when the file was read.
@@ -212,6 +237,11 @@ impl Config {
 }
 
 impl Section {
+    /// What its tools call it: its own name, or its family's.
+    pub(crate) fn home(&self) -> &str {
+        self.family.as_ref().map_or(self.spec.name(), |family| &family.family)
+    }
+
     /// `http`, `sqlite`, `postgres` or `process`, if it has a driver.
     #[cfg(feature = "cli")]
     pub(crate) fn driver(&self) -> Option<&'static str> {
@@ -260,13 +290,17 @@ fn drafts<'t>(
             continue;
         };
         let reserve_max = table.place_of("reserve_max");
+        if let Some(by) = family::by(&mut table, faults) {
+            drafts.extend(family::read(&name, &by, table, context, faults));
+            continue;
+        }
         let spec = partition::read(&name, &mut table, faults);
         let wanted = driver::is_wanted(&table);
         let (driver, driver_table) = driver::read(&mut table, context, faults).unzip();
         table.finish(faults);
         drafts.push(Draft {
             broken: wanted && driver.is_none(),
-            section: Section { spec, driver, tools: Vec::new() },
+            section: Section { spec, family: None, driver, tools: Vec::new() },
             table: driver_table,
             reserve_max,
             tools: Vec::new(),

@@ -13,7 +13,7 @@ use toml::de::{DeInteger, DeTable, DeValue};
 use super::fault::{ConfigError, Faults, Place};
 
 /// A table, or what is left of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Table<'t> {
     /// Itself.
     pub(super) place: Place,
@@ -25,7 +25,7 @@ pub(super) struct Table<'t> {
 }
 
 /// A key with its value.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Node<'t> {
     name: String,
     pub(super) place: Place,

@@ -38,9 +38,25 @@ fn read_one<'t>(
 ) {
     let before = faults.len();
     check_name(name, &table, faults);
-    let Some(draft) = partition_of(&mut table, drafts, faults) else {
-        return;
-    };
+    let homes = partitions_of(&mut table, drafts, faults);
+    for (at, draft) in homes.into_iter().enumerate() {
+        let copy = table.clone();
+        // What is wrong is told once for all members of a family.
+        if at == 0 || faults.len() == before {
+            read_into(draft, name, copy, context, before, faults);
+        }
+    }
+}
+
+/// Reads the tool's other keys as the driver of its partition knows them.
+fn read_into<'t>(
+    draft: &mut Draft<'t>,
+    name: &str,
+    mut table: Table<'t>,
+    context: &Context<'_>,
+    before: usize,
+    faults: &mut Faults<'_>,
+) {
     let Some(driver) = &mut draft.section.driver else {
         if !draft.broken {
             let rule = format!("partition `{}` has no driver", draft.section.spec.name());
@@ -59,24 +75,25 @@ fn read_one<'t>(
     draft.tools.push(Read { name, table, sound: faults.len() == before });
 }
 
-/// The draft of the partition that the tool names.
-fn partition_of<'d, 't>(
+/// The drafts of the partition that the tool names: one, or all members of a family.
+fn partitions_of<'d, 't>(
     table: &mut Table<'_>,
     drafts: &'d mut [Draft<'t>],
     faults: &mut Faults<'_>,
-) -> Option<&'d mut Draft<'t>> {
+) -> Vec<&'d mut Draft<'t>> {
     let fix = "name one of the file's partitions, as in partition = \"search\"";
-    let named = table.require::<String>("partition", fix, faults)?;
-    let names: Vec<_> = drafts.iter().map(|draft| draft.section.spec.name()).collect();
-    let Some(at) = names.iter().position(|name| *name == named.value) else {
+    let Some(named) = table.require::<String>("partition", fix, faults) else {
+        return Vec::new();
+    };
+    let names: Vec<_> = drafts.iter().map(|draft| draft.section.home()).collect();
+    if !names.contains(&&*named.value) {
         let fix = match nearest(&named.value, &names) {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("add `[partition.{}]`, or correct the name", named.value),
         };
         faults.add(&named.place, "is no partition of this file", fix);
-        return None;
-    };
-    drafts.get_mut(at)
+    }
+    drafts.iter_mut().filter(|draft| draft.section.home() == named.value).collect()
 }
 
 fn check_name(name: &str, table: &Table<'_>, faults: &mut Faults<'_>) {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::http::{Request, Response};
-use crate::simulate::{Given, LAST_TICK, Outcome, Scenario, ScenarioError, Tallies, run};
+use crate::simulate::{Given, InputError, LAST_TICK, Outcome, Scenario, Tallies, run};
 
 /// Scenarios that one request may ask for.
 const SCENARIOS_MAX: usize = 4;
@@ -39,7 +39,7 @@ enum Answer {
         tallies: Vec<Tallies>,
     },
     Error {
-        error: ScenarioError,
+        error: InputError,
     },
 }
 

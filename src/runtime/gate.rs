@@ -383,6 +383,11 @@ impl Gate {
         f(&mut state)
     }
 
+    #[cfg(test)]
+    pub(super) fn with_state(&self, f: impl FnOnce(&mut State)) {
+        f(&mut self.state.lock());
+    }
+
     pub(crate) fn cancel_grace(&self) -> Duration {
         self.cancel_grace
     }

@@ -3,16 +3,23 @@
 //! `README.md` in this folder is the written protocol.
 
 mod actions;
+#[cfg(test)]
+mod broken;
 mod cell;
 mod door;
+#[cfg(feature = "json")]
+mod family;
 mod gate;
 mod lender;
 mod lineage;
+mod observe;
 mod partition;
 mod permit;
 mod shutdown;
 mod spec;
 mod state;
+#[cfg(feature = "http")]
+mod stream;
 mod sync;
 mod ticket;
 #[cfg(feature = "json")]

@@ -17,10 +17,9 @@ use super::state::{Waiting, Who};
 use super::sync::{AtomicBool, Receiver, Sender, bounded};
 use super::ticket::{Backstop, Ticket};
 use super::turn::Completed;
-use crate::admission::{Offer, PolicyError, SlotId, TenantSnapshot, WaiterId};
+use crate::admission::{Offer, PolicyError, WaiterId};
 use crate::call::{Run, Tenant, Terms};
 use crate::outcome::{CallError, Failure, Outcome, Timing};
-use crate::telemetry::{PartitionSnapshot, RunningCall};
 use crate::time::{Clock, Time};
 
 /// One dependency class behind its wall: its own threads, its own bounded admission. Clones are
@@ -153,9 +152,6 @@ impl Shared {
         self.work.try_send(Work::Exit).is_ok()
     }
 }
-
-/// How many tenants a snapshot shows one by one.
-const TENANTS_SHOWN: usize = 10;
 
 impl Partition {
     /// Its name.
@@ -353,48 +349,6 @@ impl Partition {
     fn refused(&self, error: CallError, timing: Timing, attempt: u32) -> Box<Outcome<()>> {
         let partition = Arc::clone(&self.shared.name);
         Box::new(Outcome { result: Err(error), partition, tool: None, attempt, timing })
-    }
-
-    /// Whether a call of `tenant`, offered now, would have to wait or be turned away as busy. If all
-    /// offers come from this thread, a no holds until the next one. Holds the partition's lock for
-    /// some nanoseconds.
-    pub fn is_full_for(&self, tenant: Option<&Tenant>) -> bool {
-        self.shared.gate.look(|state| state.scheduler.is_full_for(tenant))
-    }
-
-    /// What its `most` busiest tenants have done, and all others together. Holds the partition's
-    /// lock for a pass over the tenants that have calls in it.
-    pub fn tenants(&self, most: usize) -> TenantSnapshot {
-        self.shared.gate.look(|state| state.scheduler.tenants(most))
-    }
-
-    /// How full it is and what it has done, all at one instant. Holds the partition's lock for
-    /// some microseconds.
-    pub fn snapshot(&self) -> PartitionSnapshot {
-        self.shared.gate.look(|state| {
-            let slots = 0..state.running.len() as u32;
-            let running = slots.filter_map(|slot| {
-                let (age, overdue) = state.scheduler.occupant(SlotId(slot), state.now)?;
-                let held = state.running[slot as usize].as_ref();
-                let tool = held.and_then(|held| held.call.about().tool.clone());
-                Some(RunningCall { slot, tool, age, overdue })
-            });
-            let running = running.collect();
-            let mut wait = state.wait.clone();
-            wait.record_many(Duration::ZERO, state.unwaited);
-            PartitionSnapshot {
-                partition: Arc::clone(&self.shared.name),
-                gauges: state.scheduler.gauges(),
-                offered: state.scheduler.totals().offered + state.refused,
-                counts: state.counts,
-                breaker: state.door.as_mut().and_then(|door| door.breaker(state.now)),
-                max_in_flight: state.max_in_flight,
-                wait,
-                run: state.run.clone(),
-                running,
-                tenants: state.scheduler.tenants(TENANTS_SHOWN),
-            }
-        })
     }
 }
 

@@ -81,6 +81,13 @@ impl PartitionSpec {
         }
     }
 
+    /// The same knobs under another name.
+    #[must_use]
+    pub fn renamed(mut self, name: impl Into<Arc<str>>) -> PartitionSpec {
+        self.name = name.into();
+        self
+    }
+
     /// Its name: letters, digits, `_`, `-` and `.`, at most 64.
     pub fn name(&self) -> &str {
         &self.name

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::cell::{Late, catch};
+use super::family::{Family, Member, Route};
 use super::partition::Partition;
 use super::spec::SpecError;
 use super::ticket::Ticket;
@@ -16,13 +17,18 @@ use crate::driver::{Args, Tool};
 use crate::outcome::{CallError, Executed, Failure, FailureReason, Outcome, Timing};
 
 /// Tools by name.
-pub(super) type Tools = HashMap<Arc<str>, (Partition, Arc<dyn Tool>)>;
+pub(super) type Tools = HashMap<Arc<str>, Route>;
 
 /// A tool on its way into a runtime.
 pub(super) struct Entry {
     name: Arc<str>,
-    partition: String,
-    tool: Arc<dyn Tool>,
+    home: Home,
+}
+
+/// Where a tool is to go, by the names of partitions.
+enum Home {
+    Partition(String, Arc<dyn Tool>),
+    Family { name: Arc<str>, by: Arc<str>, members: Vec<(Arc<str>, String, Arc<dyn Tool>)> },
 }
 
 /// A call of a configured tool.
@@ -46,6 +52,11 @@ impl ToolCall {
     /// A call of `tool` without arguments.
     pub fn new(tool: impl Into<Arc<str>>) -> ToolCall {
         ToolCall { tool: tool.into(), args: Args::new(), terms: Terms::default() }
+    }
+
+    /// Its arguments.
+    pub fn arguments(&self) -> &Args {
+        &self.args
     }
 
     /// The tool's name.
@@ -84,7 +95,33 @@ impl Builder {
         partition: impl Into<String>,
         tool: Arc<dyn Tool>,
     ) -> Builder {
-        self.tools.push(Entry { name: name.into(), partition: partition.into(), tool });
+        self.tools.push(Entry { name: name.into(), home: Home::Partition(partition.into(), tool) });
+        self
+    }
+
+    /// Adds a tool whose calls go to one of several partitions: the one whose key is the value of
+    /// the argument `by`, a string or a whole number. `members` are keys, names of partitions, and
+    /// the tool as each partition's driver makes it, which is not given that argument. `family` is
+    /// what outcomes call the whole if a call names no member.
+    ///
+    /// A shard that hangs then fills its own partition and leaves the others as they were.
+    #[must_use]
+    pub fn family_tool<K, P>(
+        mut self,
+        name: impl Into<Arc<str>>,
+        family: impl Into<Arc<str>>,
+        by: impl Into<Arc<str>>,
+        members: impl IntoIterator<Item = (K, P, Arc<dyn Tool>)>,
+    ) -> Builder
+    where
+        K: Into<Arc<str>>,
+        P: Into<String>,
+    {
+        let members = members.into_iter();
+        let members =
+            members.map(|(key, partition, tool)| (key.into(), partition.into(), tool)).collect();
+        let home = Home::Family { name: family.into(), by: by.into(), members };
+        self.tools.push(Entry { name: name.into(), home });
         self
     }
 }
@@ -119,35 +156,59 @@ impl Runtime {
         names
     }
 
-    /// The partition of a tool.
-    pub fn partition_of(&self, tool: &str) -> Option<&Partition> {
-        self.tools.get(tool).map(|(partition, _)| partition)
+    /// The partition that a call of `tool` with `args` goes to. None if there is no such tool, or
+    /// its partitions are a family and `args` name none of them.
+    pub fn partition_for(&self, tool: &str, args: &Args) -> Option<&Partition> {
+        self.tools.get(tool)?.partition(args)
     }
 
     pub(super) fn add_tool(&mut self, entry: Entry) -> Result<(), SpecError> {
-        let Entry { name, partition, tool } = entry;
-        let Some(partition) = self.partition(&partition).cloned() else {
-            let fault =
-                ("partition", "must be one of the runtime's", "add it, or correct the name");
-            return Err(spec_error(&partition, fault));
+        let Entry { name, home } = entry;
+        let route = match home {
+            Home::Partition(partition, tool) => Route::Partition(self.member(&partition, tool)?),
+            Home::Family { name, by, members } => {
+                let mut family = Family { name, by, members: HashMap::new() };
+                for (key, partition, tool) in members {
+                    let member = self.member(&partition, tool)?;
+                    if family.members.insert(key, member).is_some() {
+                        return Err(spec_error(&partition, MEMBER_TWICE));
+                    }
+                }
+                Route::Family(family)
+            }
         };
         if self.tools.contains_key(&name) {
             let fault = ("tool", "must be given once", "rename one of the two tools");
             return Err(spec_error(&name, fault));
         }
-        self.tools.insert(name, (partition, tool));
+        self.tools.insert(name, route);
         Ok(())
+    }
+
+    fn member(&self, partition: &str, tool: Arc<dyn Tool>) -> Result<Member, SpecError> {
+        let fault = ("partition", "must be one of the runtime's", "add it, or correct the name");
+        let known = self.partition(partition).cloned();
+        let partition = known.ok_or_else(|| spec_error(partition, fault))?;
+        Ok(Member { partition, tool })
     }
 
     fn submit_as(&self, call: ToolCall, completed: Option<Completed>) -> Ticket<Value> {
         let ToolCall { tool, args, terms } = call;
         let attempt = terms.attempt.max(1);
-        let Some((partition, prepared)) = self.tools.get(&tool) else {
+        let Some(route) = self.tools.get(&tool) else {
             let message = format!("there is no tool `{tool}`");
             let failure = Failure::new(FailureReason::UnknownTool, message);
             let error = CallError::Failed(failure.executed(Executed::No));
             return refuse(attempt, "".into(), tool, error, completed);
         };
+        let (member, args) = match route.of(args) {
+            Ok(member) => member,
+            Err(failure) => {
+                let (name, error) = (Arc::clone(route.name()), CallError::Failed(failure));
+                return refuse(attempt, name, tool, error, completed);
+            }
+        };
+        let Member { partition, tool: prepared } = member;
         let operation = catch(|| prepared.prepare(&args).map_err(CallError::Failed));
         match operation.unwrap_or_else(|message| Err(CallError::Panicked { message })) {
             Ok(mut operation) => {
@@ -162,6 +223,9 @@ impl Runtime {
         }
     }
 }
+
+const MEMBER_TWICE: (&str, &str, &str) =
+    ("family", "must have each key once", "rename one of the two members");
 
 fn refuse(
     attempt: u32,

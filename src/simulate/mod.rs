@@ -20,10 +20,11 @@
 //!
 //! assert_eq!(shared.tenants.b.gate, Gate::Fail);
 //! assert_eq!(walled.tenants.b.gate, Gate::Pass);
-//! # Ok::<(), watertight::simulate::ScenarioError>(())
+//! # Ok::<(), watertight::simulate::InputError>(())
 //! ```
 
 mod outcome;
+pub mod plan;
 mod run;
 mod scenario;
 mod stream;
@@ -32,5 +33,5 @@ pub use outcome::{BySide, Gate, Outcome, Request, Side, State, Tallies, Tally, T
 pub use run::{LAST_ARRIVALS, LAST_TICK, run};
 #[cfg(feature = "cli")]
 pub(crate) use scenario::Given;
-pub use scenario::{Scenario, ScenarioError};
+pub use scenario::{InputError, Scenario};
 pub use stream::{Batch, run_all};

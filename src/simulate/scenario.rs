@@ -64,7 +64,7 @@ impl Scenario {
     /// # Errors
     ///
     /// The text is not JSON, or a field is unknown, missing, given twice or out of its range.
-    pub fn from_json(text: &str) -> Result<Scenario, ScenarioError> {
+    pub fn from_json(text: &str) -> Result<Scenario, InputError> {
         Given::parse(text)?.try_into()
     }
 
@@ -94,9 +94,9 @@ impl Scenario {
 }
 
 impl TryFrom<Given> for Scenario {
-    type Error = ScenarioError;
+    type Error = InputError;
 
-    fn try_from(given: Given) -> Result<Scenario, ScenarioError> {
+    fn try_from(given: Given) -> Result<Scenario, InputError> {
         let fields = given.into_fields()?;
         let slots = number(&fields, "slots", 1..=64)?;
         Ok(Scenario {
@@ -121,7 +121,7 @@ fn number(
     fields: &Map<String, Value>,
     name: &str,
     range: RangeInclusive<u32>,
-) -> Result<u32, ScenarioError> {
+) -> Result<u32, InputError> {
     let in_range = |value: &Value| {
         let number = u32::try_from(value.as_u64()?).ok()?;
         range.contains(&number).then_some(number)
@@ -136,21 +136,24 @@ fn field<T>(
     name: &str,
     read: impl FnOnce(&Value) -> Option<T>,
     range: impl FnOnce() -> String,
-) -> Result<T, ScenarioError> {
+) -> Result<T, InputError> {
     let Some(value) = fields.get(name) else {
         let rule = format!("is missing; it must be {}", range());
-        return Err(ScenarioError::new(name, Value::Null, rule));
+        return Err(InputError::new(name, Value::Null, rule));
     };
-    read(value)
-        .ok_or_else(|| ScenarioError::new(name, value.clone(), format!("must be {}", range())))
+    read(value).ok_or_else(|| InputError::new(name, value.clone(), format!("must be {}", range())))
 }
 
 fn dispatch(value: &Value) -> Option<Dispatch> {
-    let name = value.as_str()?;
+    dispatch_by_name(value.as_str()?)
+}
+
+/// The rule that files call `name`.
+pub(super) fn dispatch_by_name(name: &str) -> Option<Dispatch> {
     Dispatch::ALL.into_iter().find(|dispatch| dispatch.as_str() == name)
 }
 
-fn dispatch_names() -> String {
+pub(super) fn dispatch_names() -> String {
     let names = Dispatch::ALL.map(Dispatch::as_str);
     format!("one of {}", names.join(", "))
 }
@@ -159,10 +162,10 @@ fn dispatch_name<S: Serializer>(dispatch: &Dispatch, to: S) -> Result<S::Ok, S::
     to.serialize_str(dispatch.as_str())
 }
 
-/// What stands in the way of a scenario.
+/// What stands in the way of a scenario or a plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ScenarioError {
-    /// The field; `scenario` for the whole of it.
+pub struct InputError {
+    /// The field; `scenario` or `plan` for the whole of it.
     pub field: String,
     /// What was given; null if nothing was. A long text is cut.
     pub value: Value,
@@ -170,25 +173,25 @@ pub struct ScenarioError {
     pub rule: String,
 }
 
-impl ScenarioError {
+impl InputError {
     /// The longest text that an error repeats, in characters.
     const SHOWN: usize = 80;
 
-    pub(crate) fn new(field: &str, value: Value, rule: String) -> ScenarioError {
+    pub(crate) fn new(field: &str, value: Value, rule: String) -> InputError {
         let value = match value {
             short @ (Value::Null | Value::Bool(_) | Value::Number(_)) => short,
             Value::String(text) => cut(&text).into(),
             long => cut(&long.to_string()).into(),
         };
-        ScenarioError { field: cut(field), value, rule }
+        InputError { field: cut(field), value, rule }
     }
 
     /// A text that is no JSON.
-    pub(crate) fn not_json(text: &str, error: &serde_json::Error) -> ScenarioError {
-        ScenarioError::new("scenario", text.trim().into(), format!("must be JSON: {error}"))
+    pub(crate) fn not_json(text: &str, error: &serde_json::Error) -> InputError {
+        InputError::new("scenario", text.trim().into(), format!("must be JSON: {error}"))
     }
 
-    fn because(mut self, reason: &str) -> ScenarioError {
+    fn because(mut self, reason: &str) -> InputError {
         self.rule = format!("{}: {reason}", self.rule);
         self
     }
@@ -196,13 +199,13 @@ impl ScenarioError {
 
 /// `text`, or as much of it as is worth repeating.
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(ScenarioError::SHOWN) {
+    match text.char_indices().nth(InputError::SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
 }
 
-impl fmt::Display for ScenarioError {
+impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.value {
             Value::Null => write!(f, "{}: {}", self.field, self.rule),
@@ -211,7 +214,7 @@ impl fmt::Display for ScenarioError {
     }
 }
 
-impl Error for ScenarioError {}
+impl Error for InputError {}
 
 /// A JSON value that is meant to be a scenario. Unlike a map, it knows which field came twice.
 #[derive(Debug, Deserialize)]
@@ -222,27 +225,27 @@ pub(crate) enum Given {
 }
 
 impl Given {
-    pub(crate) fn parse(text: &str) -> Result<Given, ScenarioError> {
-        serde_json::from_str(text).map_err(|error| ScenarioError::not_json(text, &error))
+    pub(crate) fn parse(text: &str) -> Result<Given, InputError> {
+        serde_json::from_str(text).map_err(|error| InputError::not_json(text, &error))
     }
 
-    fn into_fields(self) -> Result<Map<String, Value>, ScenarioError> {
+    fn into_fields(self) -> Result<Map<String, Value>, InputError> {
         let given = match self {
             Given::Object(Object(given)) => given,
             Given::Other(value) => {
                 let rule = "must be a JSON object".to_owned();
-                return Err(ScenarioError::new("scenario", value, rule));
+                return Err(InputError::new("scenario", value, rule));
             }
         };
         let mut fields = Map::new();
         for (name, value) in given {
             if !FIELDS.contains(&name.as_str()) {
                 let rule = format!("is none of the fields: {}", FIELDS.join(", "));
-                return Err(ScenarioError::new(&name, value, rule));
+                return Err(InputError::new(&name, value, rule));
             }
             if fields.contains_key(&name) {
                 let rule = "must be given once".to_owned();
-                return Err(ScenarioError::new(&name, value, rule));
+                return Err(InputError::new(&name, value, rule));
             }
             fields.insert(name, value);
         }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::run::run;
-use super::scenario::{Given, Scenario, ScenarioError};
+use super::scenario::{Given, InputError, Scenario};
 
 /// The longest array, and the longest scenario outside of one, in bytes.
 const ARRAY_MAX: u64 = 64 * 1024 * 1024;
@@ -16,7 +16,7 @@ const SCENARIO_MAX: u64 = 64 * 1024;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Batch {
     /// One scenario, or something that is none.
-    Single(Result<(), ScenarioError>),
+    Single(Result<(), InputError>),
     /// An array, or several scenarios: how many had an outcome, and how many an error.
     Several {
         /// Scenarios with an outcome.
@@ -46,7 +46,7 @@ pub fn run_all(mut input: impl BufRead, output: impl Write) -> io::Result<Batch>
         run_lines(input, &mut batch)?;
         if batch.outcomes + batch.errors == 0 {
             let rule = "is missing; the text is empty".to_owned();
-            batch.fail(ScenarioError::new("scenario", Value::Null, rule))?;
+            batch.fail(InputError::new("scenario", Value::Null, rule))?;
         }
     }
     Ok(match batch {
@@ -85,7 +85,7 @@ fn run_array(input: impl BufRead, batch: &mut Running<impl Write>) -> io::Result
     input.take(ARRAY_MAX + 1).read_to_end(&mut text)?;
     if text.len() as u64 > ARRAY_MAX {
         let rule = "must be an array of at most 64 MiB; a scenario a line has no limit".to_owned();
-        batch.fail(ScenarioError::new("scenario", Value::Null, rule))?;
+        batch.fail(InputError::new("scenario", Value::Null, rule))?;
         return Ok(false);
     }
     match serde_json::from_slice::<Vec<Given>>(&text) {
@@ -96,7 +96,7 @@ fn run_array(input: impl BufRead, batch: &mut Running<impl Write>) -> io::Result
             Ok(true)
         }
         Err(error) => {
-            batch.fail(ScenarioError::not_json(&String::from_utf8_lossy(&text), &error))?;
+            batch.fail(InputError::not_json(&String::from_utf8_lossy(&text), &error))?;
             Ok(false)
         }
     }
@@ -146,13 +146,13 @@ impl Document {
         }
         if text.len() as u64 > SCENARIO_MAX {
             let rule = "must be at most 64 KiB of JSON".to_owned();
-            return batch.fail(ScenarioError::new("scenario", Value::Null, rule));
+            return batch.fail(InputError::new("scenario", Value::Null, rule));
         }
         match serde_json::from_slice(&text) {
             Ok(given) => batch.run(given),
             Err(error) => {
                 let text = String::from_utf8_lossy(&text);
-                batch.fail(ScenarioError::not_json(&text, &error))
+                batch.fail(InputError::not_json(&text, &error))
             }
         }
     }
@@ -163,7 +163,7 @@ struct Running<W> {
     output: W,
     outcomes: u64,
     errors: u64,
-    last_error: Option<ScenarioError>,
+    last_error: Option<InputError>,
 }
 
 impl<W: Write> Running<W> {
@@ -177,7 +177,7 @@ impl<W: Write> Running<W> {
         }
     }
 
-    fn fail(&mut self, error: ScenarioError) -> io::Result<()> {
+    fn fail(&mut self, error: InputError) -> io::Result<()> {
         self.errors += 1;
         self.write(&Failed { error: &error })?;
         self.last_error = Some(error);
@@ -197,7 +197,7 @@ impl<W: Write> Running<W> {
 
 #[derive(Serialize)]
 struct Failed<'e> {
-    error: &'e ScenarioError,
+    error: &'e InputError,
 }
 
 #[cfg(test)]

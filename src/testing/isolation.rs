@@ -134,7 +134,9 @@ pub fn check_isolated(
     fence: Duration,
 ) -> Result<Isolated, NotIsolated> {
     let tool = slow.call.tool().to_owned();
-    let partition = runtime.partition_of(&tool).ok_or(NotIsolated::UnknownTool(tool))?;
+    let partition = runtime
+        .partition_for(&tool, slow.call.arguments())
+        .ok_or(NotIsolated::UnknownTool(tool))?;
     let slots = partition.spec().capacity();
     let seen = || match &slow.in_flight_max {
         Some(ask) => ask(),

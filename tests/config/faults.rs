@@ -55,7 +55,10 @@ fn unknown_keys_are_told_with_the_nearest_known_one() {
             "[partition.p]\nslot = 1\n",
             "2:1: partition.p.slot: is no known key; did you mean `slots`?",
         ),
-        ("[partition.p]\nqueue_size = 1\n", "is no known key; known here: slots, queue, max_wait"),
+        (
+            "[partition.p]\nqueue_size = 1\n",
+            "is no known key; known here: by, slots, queue, max_wait",
+        ),
         (
             "[partition.p]\n[partitions.q]\n",
             "partitions: is no known key; did you mean `partition`?",

@@ -3,6 +3,7 @@
 
 mod door;
 mod env;
+mod families;
 mod faults;
 mod knobs;
 mod reserve;

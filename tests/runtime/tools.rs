@@ -168,6 +168,6 @@ fn tools_and_partitions_that_do_not_fit() {
 
     let (runtime, _) = runtime([("b", tool(where_decoded)), ("a", tool(where_decoded))]);
     assert_eq!(runtime.tools(), ["a", "b"]);
-    assert_eq!(runtime.partition_of("a").unwrap().name(), "search");
-    assert!(runtime.partition_of("c").is_none());
+    assert_eq!(runtime.partition_for("a", &Args::new()).unwrap().name(), "search");
+    assert!(runtime.partition_for("c", &Args::new()).is_none());
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::call::{Tenant, Terms};
 use crate::driver::Args;
-use crate::runtime::ToolCall;
+use crate::runtime::{Partition, Runtime, ToolCall};
 use crate::time::Time;
 
 /// A call that has been read and has no final outcome yet.
@@ -94,6 +94,11 @@ fn explain(line: u64, error: &serde_json::Error) -> String {
 }
 
 impl Call {
+    /// The partition it goes to, if there is one.
+    pub(super) fn partition<'r>(&self, runtime: &'r Runtime) -> Option<&'r Partition> {
+        runtime.partition_for(&self.tool, &self.args)
+    }
+
     /// The call to offer at `now`, with what is left of its deadline.
     pub(super) fn offer(&mut self, now: Time) -> ToolCall {
         self.attempts += 1;

@@ -139,7 +139,7 @@ impl<'r> Engine<'r> {
             }
             match lines.try_recv() {
                 Ok(Read::Call(call)) => {
-                    let partition = self.runtime.partition_of(&call.tool);
+                    let partition = call.partition(self.runtime);
                     let partition = partition.map(|partition| Arc::from(partition.name()));
                     self.feed.push(*call, partition.as_ref(), self.start);
                 }
@@ -197,7 +197,7 @@ impl<'r> Engine<'r> {
 
     fn offer(&mut self, mut call: Call) {
         let index = self.turn.call(self.runtime, call.offer(self.clock.now()));
-        let partition = self.runtime.partition_of(&call.tool);
+        let partition = call.partition(self.runtime);
         let partition = partition.map(|partition| Arc::<str>::from(partition.name()));
         if let Some(partition) = &partition {
             self.running(partition).calls += 1;
@@ -258,7 +258,7 @@ impl<'r> Engine<'r> {
     /// Resolves everything: what was not offered is cancelled, what runs is ended.
     fn interrupt(&mut self) {
         for call in self.feed.drain() {
-            let partition = self.runtime.partition_of(&call.tool);
+            let partition = call.partition(self.runtime);
             let partition = partition.map_or("", |partition| partition.name());
             self.outcomes.never_offered(&call, partition);
         }

@@ -30,13 +30,13 @@
 //!
 //! # Streams
 //!
-//! [`Client::streaming`] makes tools whose answer is read while it comes, on the caller's thread. A
-//! [`Permit`](crate::Permit) taken before and dropped after the [`Stream`] holds a slot for as long
-//! as it is read; a full partition refuses the permit, and nothing is sent:
+//! [`Client::streaming`] makes tools whose answer is read while it comes, on the caller's thread.
+//! [`Partition::stream`](crate::Partition::stream) opens one in a slot, which the [`Stream`] holds
+//! until it ends or is dropped; a full partition refuses, and nothing is sent:
 //!
 //! ```no_run
 //! use serde_json::json;
-//! use watertight::call::{CancelToken, Run};
+//! use watertight::call::Terms;
 //! use watertight::driver::Args;
 //! use watertight::driver::http::{Events, Http, Request, StreamLimits};
 //! use watertight::{PartitionSpec, Runtime};
@@ -50,12 +50,11 @@
 //! let model = runtime.partition("model").expect("it was just built");
 //! # let args = Args::new();
 //!
-//! match model.permit() {
-//!     Err(busy) => println!("{busy:?}"),
-//!     Ok(permit) => {
-//!         let run = Run::detached(permit.limit(), CancelToken::new());
-//!         let stream = ask.prepare(&args).and_then(|opening| opening.open(&run));
-//!         for event in Events::new(stream.map_err(|failure| failure.message)?) {
+//! let opening = ask.prepare(&args).map_err(|failure| failure.message)?;
+//! match model.stream(Terms::new(), opening) {
+//!     Err(refused) => println!("{refused:?}"),
+//!     Ok(stream) => {
+//!         for event in Events::new(stream) {
 //!             match event {
 //!                 Ok(event) => println!("{}", event.data),
 //!                 Err(failure) => println!("ended: {}", failure.message),
@@ -67,9 +66,9 @@
 //! # }
 //! ```
 //!
-//! The stream ends at the permit's limit and by its [`StreamLimits`]. A shutdown of the runtime does
-//! not end it, as nothing ends the work of a permit but its own thread: keep a clone of the token
-//! and cancel that.
+//! The stream ends at the run limit, by its [`StreamLimits`], by its
+//! [token](Stream::cancel_token) and with the runtime: its connection is closed then, and its reader
+//! gets an error, wherever it is. [`Opening::open`] opens one without a partition.
 //!
 //! # Outcomes
 //!

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use ureq::BodyReader;
 
 use super::failure::{cancelled, failure, limit};
@@ -24,6 +24,7 @@ pub(super) struct OpenBody {
     idle_max: Duration,
     reader: Mutex<Option<BodyReader<'static>>>,
     state: Mutex<State>,
+    over: Condvar,
 }
 
 #[derive(Default)]
@@ -32,6 +33,8 @@ struct State {
     idle_since: Option<Time>,
     /// How it ended: by itself or not.
     end: Option<Result<(), Failure>>,
+    /// It has ended and its connection is gone or given back.
+    is_over: bool,
 }
 
 impl OpenBody {
@@ -44,7 +47,7 @@ impl OpenBody {
     ) -> OpenBody {
         let limit_at = clock.now() + limit;
         let (reader, state) = (Mutex::default(), Mutex::default());
-        OpenBody { line, clock, limit_at, idle_max, reader, state }
+        OpenBody { line, clock, limit_at, idle_max, reader, state, over: Condvar::new() }
     }
 
     /// The answer has begun; fails if it has been closed meanwhile.
@@ -69,7 +72,9 @@ impl OpenBody {
                 *reader = None;
                 drop(reader);
                 let how = ended.map(drop).map_err(|error| failure(error.into(), &self.line));
-                self.end(how).map(|()| 0)
+                let how = self.end(how).map(|()| 0);
+                self.settle();
+                how
             }
         }
     }
@@ -80,6 +85,7 @@ impl OpenBody {
         self.line.cut();
         let taken = self.reader.try_lock().and_then(|mut reader| reader.take());
         drop(taken);
+        self.settle();
     }
 
     pub(super) fn cancel(&self) {
@@ -90,6 +96,14 @@ impl OpenBody {
     pub(super) fn finish(&self) {
         let _ = self.end(Ok(()));
         drop(self.reader.lock().take());
+        self.settle();
+    }
+
+    /// Blocks until it is over, which its limit bounds; how it ended.
+    pub(super) fn wait(&self) -> Result<(), Failure> {
+        let mut state = self.state.lock();
+        self.over.wait_while(&mut state, |state| !state.is_over);
+        state.end.clone().unwrap_or(Ok(()))
     }
 
     /// When to look whether it must be closed; `None` if it has ended.
@@ -115,9 +129,17 @@ impl OpenBody {
         self.state.lock().idle_since = Some(self.clock.now());
         if self.line.is_cut() {
             drop(self.reader.lock().take());
-            return self.end(Err(cancelled(&self.line)));
+            let how = self.end(Err(cancelled(&self.line)));
+            self.settle();
+            return how;
         }
         Ok(())
+    }
+
+    /// Lets go who waits for the end.
+    fn settle(&self) {
+        self.state.lock().is_over = true;
+        self.over.notify_all();
     }
 
     /// Notes how it ended, unless it has ended before; how it has.

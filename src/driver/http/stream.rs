@@ -14,7 +14,7 @@ use super::line::{self, Line};
 use super::open_body::OpenBody;
 use super::plan::{Filled, Plan};
 use super::watch::Watch;
-use crate::call::{HookGuard, Run};
+use crate::call::{CancelToken, HookGuard, Run};
 use crate::driver::Args;
 use crate::outcome::{Failure, FailureReason};
 
@@ -110,6 +110,8 @@ impl Opening {
             body,
             received: 0,
             bytes_max: limits.bytes_max,
+            cancel: run.cancel_token().clone(),
+            release: None,
             _hooks: hooks,
         };
         watch.add(&stream.body)?;
@@ -135,7 +137,20 @@ pub struct Stream {
     body: Arc<OpenBody>,
     received: u64,
     bytes_max: u64,
+    cancel: CancelToken,
+    /// Gives back what was held for as long as it lasted.
+    release: Option<Box<dyn FnOnce() + Send>>,
     _hooks: [HookGuard; 2],
+}
+
+/// Waits for the end of a stream that somebody else reads.
+pub(crate) struct Ending(Arc<OpenBody>);
+
+impl Ending {
+    /// Blocks until it has ended, within its limits; how it has.
+    pub(crate) fn wait(&self) -> Result<(), Failure> {
+        self.0.wait()
+    }
 }
 
 impl Stream {
@@ -157,6 +172,29 @@ impl Stream {
     /// [`FailureReason::Limit`] for each of the limits in time, [`FailureReason::Cancelled`],
     /// [`FailureReason::TooLarge`], and [`FailureReason::HttpProtocol`] if it breaks off.
     pub fn receive(&mut self, block: &mut [u8]) -> Result<usize, Failure> {
+        let result = self.read_some(block);
+        if result.is_err() || (matches!(result, Ok(0)) && !block.is_empty()) {
+            self.release();
+        }
+        result
+    }
+
+    /// Ends the stream from another thread: who reads it gets [`FailureReason::Cancelled`].
+    pub fn cancel_token(&self) -> &CancelToken {
+        &self.cancel
+    }
+
+    /// Has `release` called once, when the stream has ended and its reader knows, or is gone.
+    pub(crate) fn on_release(&mut self, release: impl FnOnce() + Send + 'static) {
+        self.release = Some(Box::new(release));
+    }
+
+    /// What another thread can wait for its end with.
+    pub(crate) fn ending(&self) -> Ending {
+        Ending(Arc::clone(&self.body))
+    }
+
+    fn read_some(&mut self, block: &mut [u8]) -> Result<usize, Failure> {
         let count = self.body.read(block)?;
         self.received += count as u64;
         if self.received > self.bytes_max {
@@ -165,6 +203,12 @@ impl Stream {
             return Err(too_large);
         }
         Ok(count)
+    }
+
+    fn release(&mut self) {
+        if let Some(release) = self.release.take() {
+            release();
+        }
     }
 }
 
@@ -186,6 +230,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         self.body.finish();
         self.watch.look_again();
+        self.release();
     }
 }
 
