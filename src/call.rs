@@ -95,7 +95,10 @@ pub struct Run {
     pub(crate) limit_at: Time,
     pub(crate) cancel: CancelToken,
     pub(crate) attempt: u32,
-    pub(crate) idempotency_key: OnceLock<Arc<str>>,
+    /// The caller's own key, or that of an earlier attempt.
+    pub(crate) given_key: Option<Arc<str>>,
+    /// The key, once the body has asked for it.
+    pub(crate) key: OnceLock<Arc<str>>,
 }
 
 impl Run {
@@ -104,7 +107,7 @@ impl Run {
     pub fn detached(limit: Duration, cancel: CancelToken) -> Run {
         let clock = Clock::system();
         let limit_at = clock.now() + limit;
-        Run { clock, limit_at, cancel, attempt: 1, idempotency_key: OnceLock::new() }
+        Run { clock, limit_at, cancel, attempt: 1, given_key: None, key: OnceLock::new() }
     }
 
     /// What is left of the effective run limit: the partition's, or the caller's deadline if that
@@ -125,9 +128,11 @@ impl Run {
     }
 
     /// The key of the logical call: the caller's own, or one that is minted (a UUID of version 7)
-    /// when it is first asked for. A call that never had a slot has none.
+    /// when it is first asked for, and then the same for every attempt. A call that never had a slot
+    /// has none. A body that asks is taken to send it to a backend that honours it: if the call is
+    /// retried, it may then be retried although it may have been executed.
     pub fn idempotency_key(&self) -> &str {
-        self.idempotency_key.get_or_init(key::mint)
+        self.key.get_or_init(|| self.given_key.clone().unwrap_or_else(key::mint))
     }
 }
 

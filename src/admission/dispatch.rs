@@ -4,7 +4,7 @@ use super::decision::{Effects, Overdue, Rejection, Started};
 use super::policy::Dispatch;
 use super::scheduler::Scheduler;
 use super::slots::{SlotId, State};
-use super::waiting::has_come;
+use super::waiting::{WaiterId, has_come};
 use crate::outcome::{BusyReason, TimeoutClock};
 use crate::time::Time;
 
@@ -31,6 +31,12 @@ impl<T> Scheduler<T> {
     #[inline]
     pub fn needs_dispatch(&self, now: Time) -> bool {
         self.room.len() > 0 || self.slots.returned > 0 || has_come(self.slots.next_due, now)
+    }
+
+    /// What the waiter `id` was offered with, if it still waits.
+    pub fn waiting(&self, id: WaiterId) -> Option<&T> {
+        let at = self.room.find(id)?;
+        self.room.get(at).map(|waiter| &waiter.payload)
     }
 
     /// When [`Scheduler::dispatch`] next has something to do if nothing else happens. It may be

@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{CallError, Outcome};
+use super::{CallError, EarlierAttempt, Outcome, Status};
 
 impl<T: Serialize> Outcome<T> {
     /// As JSON: `status`, `tool`, `partition`, `reason` or `clock`, `executed`, `retry_after_ms`,
-    /// `detail`, `evidence`, `result`, `waited_ms`, `ran_ms`, each only where there is something to
-    /// say. Never a stack trace, a header's value or a credential. A result that cannot be JSON is
+    /// `detail`, `evidence`, `result`, `waited_ms`, `ran_ms`, `earlier_attempts`, each only where there
+    /// is something to say. Never a stack trace, a header's value or a credential. A result that cannot be JSON is
     /// `null`.
     ///
     /// ```
@@ -59,6 +59,28 @@ impl<T: Serialize> Outcome<T> {
         }
         put("waited_ms", ms(self.timing.waited));
         put("ran_ms", ms(self.timing.ran));
+        if !self.earlier.is_empty() {
+            let earlier = self.earlier.iter().map(EarlierAttempt::to_json);
+            put("earlier_attempts", earlier.collect());
+        }
+        Value::Object(json)
+    }
+}
+
+impl EarlierAttempt {
+    fn to_json(&self) -> Value {
+        let mut json = Map::new();
+        let mut put = |key: &str, value: Value| json.insert(key.to_owned(), value);
+        put("status", self.status.as_str().into());
+        match (self.status, self.reason) {
+            (_, "") => None,
+            (Status::Timeout, clock) => put("clock", clock.into()),
+            (_, reason) => put("reason", reason.into()),
+        };
+        put("executed", self.executed.as_str().into());
+        put("waited_ms", ms(self.timing.waited));
+        put("ran_ms", ms(self.timing.ran));
+        put("backoff_ms", ms(self.backoff));
         Value::Object(json)
     }
 }

@@ -1,5 +1,6 @@
 //! What a caller gets: always a value, never a hang.
 
+mod earlier;
 mod failure;
 #[cfg(feature = "json")]
 mod json;
@@ -9,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use earlier::EarlierAttempt;
 pub use failure::{Evidence, Failure, FailureReason};
 
 /// The end of one call: its result, and where and how long it took.
@@ -24,10 +26,13 @@ pub struct Outcome<T> {
     pub partition: Arc<str>,
     /// The tool it named, if it named one.
     pub tool: Option<Arc<str>>,
-    /// Which attempt at the same logical call it was, from 1, as the caller said.
+    /// Which attempt at the same logical call it was, from 1: the caller's count, and one more for
+    /// each time that the runtime has attempted it again.
     pub attempt: u32,
     /// How long each phase took.
     pub timing: Timing,
+    /// What the runtime attempted before, oldest first; empty if nothing was retried.
+    pub earlier: Vec<EarlierAttempt>,
 }
 
 /// How long the phases of a call took, on the runtime's clock.
@@ -182,9 +187,10 @@ impl<T> Outcome<T> {
         self.result.ok()
     }
 
-    /// Whether the backend did the work.
+    /// Whether the backend did the work, in this attempt or an earlier one.
     pub fn executed(&self) -> Executed {
-        self.result.as_ref().err().map_or(Executed::Yes, CallError::executed)
+        let last = self.result.as_ref().err().map_or(Executed::Yes, CallError::executed);
+        self.earlier.iter().fold(last, |executed, earlier| executed.or(earlier.executed))
     }
 
     /// When to come back; `None`: do not, at least not by itself.
@@ -203,6 +209,7 @@ impl<T> Outcome<T> {
             tool: self.tool,
             attempt: self.attempt,
             timing: self.timing,
+            earlier: self.earlier,
         }
     }
 }
@@ -314,6 +321,15 @@ impl Status {
 }
 
 impl Executed {
+    /// Whether it was done once or the other time.
+    pub(crate) fn or(self, other: Executed) -> Executed {
+        match (self, other) {
+            (Executed::Yes, _) | (_, Executed::Yes) => Executed::Yes,
+            (Executed::Unknown, _) | (_, Executed::Unknown) => Executed::Unknown,
+            (Executed::No, Executed::No) => Executed::No,
+        }
+    }
+
     /// As in JSON: `yes`, `no`, `unknown`.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -13,6 +13,9 @@ use super::{
 /// From this attempt on the advice is to go on without the call.
 const ENOUGH_ATTEMPTS: u32 = 5;
 
+const MAY_HAVE_RUN: &str = "If it changes anything, find out whether it did before you repeat it; \
+     otherwise ask for less at once, or go on without it.";
+
 impl<T> Outcome<T> {
     /// What happened and what to do now, in words for a model; `None` if it finished well.
     ///
@@ -28,9 +31,22 @@ impl<T> Outcome<T> {
     /// ```
     pub fn detail(&self) -> Option<String> {
         let error = self.result.as_ref().err()?;
+        let text = self.detail_of(error);
+        Some(match self.earlier.len() {
+            0 => text,
+            earlier => format!("{text} It was attempted {} times.", earlier + 1),
+        })
+    }
+
+    fn detail_of(&self, error: &CallError) -> String {
+        let executed = self.executed();
         let partition = if self.partition.is_empty() { "this" } else { &self.partition };
-        Some(match error {
-            CallError::Failed(failure) => failed(failure),
+        let come_back = |retry_after| match executed {
+            Executed::No => come_back(retry_after, self.attempt),
+            Executed::Yes | Executed::Unknown => MAY_HAVE_RUN.to_owned(),
+        };
+        match error {
+            CallError::Failed(failure) => failed(failure, executed),
             CallError::Panicked { .. } => {
                 "The tool crashed while it ran, so it may have done part \
                 of its work. Do not repeat the same call; go on without it or use another tool."
@@ -38,30 +54,31 @@ impl<T> Outcome<T> {
             }
             CallError::Busy { reason, retry_after } => {
                 let what = busy(*reason, partition);
-                format!("{what} Nothing was started. {}", come_back(*retry_after, self.attempt))
+                format!("{what} {} {}", started(executed), come_back(*retry_after))
             }
             CallError::CircuitOpen { retry_after } => format!(
-                "{partition} has been failing and is given a pause; other tools are unaffected. \
-                 Nothing was started. {}",
-                come_back(Some(*retry_after), self.attempt)
+                "{partition} has been failing and is given a pause; other tools are unaffected. {} \
+                 {}",
+                started(executed),
+                come_back(Some(*retry_after))
             ),
-            CallError::Throttled { by, executed, retry_after } => format!(
+            CallError::Throttled { by, retry_after, .. } => format!(
                 "{}; other tools are unaffected. {} {}",
                 throttled(*by, partition),
-                started(*executed),
-                come_back(Some(*retry_after), self.attempt)
+                started(executed),
+                come_back(Some(*retry_after))
             ),
-            CallError::Timeout { clock, executed, .. } => timeout(*clock, *executed, partition),
-            CallError::Cancelled { by, executed, .. } => format!(
+            CallError::Timeout { clock, .. } => timeout(*clock, executed, partition),
+            CallError::Cancelled { by, .. } => format!(
                 "{} {} Do not retry it by yourself.",
                 match by {
                     CancelledBy::Caller => "The call was cancelled.",
                     CancelledBy::Shutdown =>
                         "The call was cancelled because the harness is ending.",
                 },
-                started(*executed)
+                started(executed)
             ),
-        })
+        }
     }
 }
 
@@ -111,16 +128,13 @@ fn timeout(clock: TimeoutClock, executed: Executed, partition: &str) -> String {
     };
     let then = match executed {
         Executed::No => "If it is still needed, call it again with more time.",
-        Executed::Yes | Executed::Unknown => {
-            "If it changes anything, find out whether it did before you repeat it; otherwise ask \
-             for less at once, or go on without it."
-        }
+        Executed::Yes | Executed::Unknown => MAY_HAVE_RUN,
     };
     format!("{what} {} {then}", started(executed))
 }
 
-fn failed(failure: &Failure) -> String {
-    let Failure { reason, message, executed, retry_after, .. } = failure;
+fn failed(failure: &Failure, executed: Executed) -> String {
+    let Failure { reason, message, retry_after, .. } = failure;
     let message = message.trim_end().trim_end_matches('.');
     let then = match (reason, retry_after) {
         (FailureReason::InvalidCall, _) => "Correct the arguments and call it again.".to_owned(),
@@ -128,13 +142,14 @@ fn failed(failure: &Failure) -> String {
             "Use one of the tools you were given.".to_owned()
         }
         (FailureReason::Closed, _) => "Do not retry it; go on without it.".to_owned(),
+        _ if executed != failure.executed => MAY_HAVE_RUN.to_owned(),
         (_, Some(after)) => format!("Retry this same call after about {}.", about(*after)),
         (FailureReason::Connect | FailureReason::PoolExhausted | FailureReason::ServerDown, _) => {
             "The service is not there right now: go on with other work, and retry later.".to_owned()
         }
         _ => "Read the message before you decide whether another call makes sense.".to_owned(),
     };
-    format!("{message}. {} {then}", started(*executed))
+    format!("{message}. {} {then}", started(executed))
 }
 
 fn started(executed: Executed) -> &'static str {
@@ -173,12 +188,38 @@ fn about(span: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::{Evidence, Timing};
+    use crate::outcome::{EarlierAttempt, Evidence, Timing};
 
     fn detail(error: CallError, attempt: u32) -> String {
         let (partition, timing) = ("search".into(), Timing::default());
-        let outcome = Outcome::<()> { result: Err(error), partition, tool: None, attempt, timing };
+        let earlier = Vec::new();
+        let result = Err(error);
+        let outcome = Outcome::<()> { result, partition, tool: None, attempt, timing, earlier };
         outcome.detail().unwrap()
+    }
+
+    #[test]
+    fn an_earlier_attempt_that_may_have_run_is_not_forgotten() {
+        let clock = TimeoutClock::Run;
+        let (executed, evidence) = (Executed::Unknown, Evidence::default());
+        let timeout = CallError::Timeout { clock, executed, evidence };
+        let earlier = EarlierAttempt::new(&timeout, Timing::default(), Duration::ZERO);
+        let (reason, retry_after) = (BusyReason::SlotsFull, Some(Duration::from_secs(4)));
+        let outcome = Outcome::<()> {
+            result: Err(CallError::Busy { reason, retry_after }),
+            partition: "search".into(),
+            tool: None,
+            attempt: 2,
+            timing: Timing::default(),
+            earlier: vec![earlier],
+        };
+        assert_eq!(outcome.executed(), Executed::Unknown);
+        assert_eq!(
+            outcome.detail().unwrap(),
+            "search concurrency limit reached; other tools are unaffected. It may or may not have \
+             been executed. If it changes anything, find out whether it did before you repeat it; \
+             otherwise ask for less at once, or go on without it. It was attempted 2 times."
+        );
     }
 
     #[test]

@@ -68,6 +68,9 @@ pub struct Policy {
     pub backoff_max: Duration,
     /// How an attempt must have ended to be retried. Defaults to [`Kinds::default`].
     pub on: Kinds,
+    /// Whether doing the call twice is as good as once, so that one that may have been executed is
+    /// attempted again. Defaults to false.
+    pub idempotent: bool,
 }
 
 impl Default for Policy {
@@ -77,6 +80,7 @@ impl Default for Policy {
             backoff: Duration::from_millis(100),
             backoff_max: Duration::from_secs(10),
             on: Kinds::default(),
+            idempotent: false,
         }
     }
 }
@@ -88,8 +92,8 @@ pub struct Attempt<'a> {
     pub number: u32,
     /// How it ended.
     pub error: &'a CallError,
-    /// Whether doing the call twice is as good as once: its tool is idempotent, or it has an
-    /// idempotency key that the backend honours.
+    /// Whether doing this call twice is as good as once although its kind is not idempotent: it has
+    /// an idempotency key that the backend honours.
     pub repeatable: bool,
     /// What is left of the caller's deadline; `None`: there is none.
     pub left: Option<Duration>,
@@ -152,14 +156,8 @@ impl Policy {
         budget: &mut Budget,
         random: u64,
     ) -> Retry {
-        if !self.on.contains(attempt.error) {
-            return Retry::No(Why::NotChosen);
-        }
-        if attempt.error.executed() != Executed::No && !attempt.repeatable {
-            return Retry::No(Why::MayHaveRun);
-        }
-        if attempt.number >= self.attempts {
-            return Retry::No(Why::Attempts);
+        if let Some(why) = self.rules_out(&attempt) {
+            return Retry::No(why);
         }
         let asked = attempt.error.retry_after().unwrap_or_default();
         let wait = asked.saturating_add(share(self.backoff(attempt.number), random));
@@ -167,6 +165,18 @@ impl Policy {
             return Retry::No(Why::Deadline);
         }
         if budget.schedule(now) { Retry::After(wait) } else { Retry::No(Why::Budget) }
+    }
+
+    /// Why `attempt` is not followed by another, whatever time and budget are left, if so.
+    pub fn rules_out(&self, attempt: &Attempt<'_>) -> Option<Why> {
+        let harmless = self.idempotent || attempt.repeatable;
+        if !self.on.contains(attempt.error) {
+            Some(Why::NotChosen)
+        } else if attempt.error.executed() != Executed::No && !harmless {
+            Some(Why::MayHaveRun)
+        } else {
+            (attempt.number >= self.attempts).then_some(Why::Attempts)
+        }
     }
 
     /// The longest wait after attempt `number`, not counting what is asked for.

@@ -6,18 +6,21 @@
 //! is still held.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::actions::Job;
+use super::body::Body;
 use super::lineage::PartitionId;
+use super::retry::Again;
 use super::sync::{AtomicBool, AtomicU8, AtomicU32, Condvar, Mutex};
 use super::turn::Completed;
+use crate::admission::WaiterId;
 use crate::call::{CancelToken, Run};
 use crate::outcome::{
-    CallError, CancelledBy, Executed, Failure, FailureReason, Outcome, Status, ThrottledBy,
-    TimeoutClock, Timing,
+    CallError, CancelledBy, Executed, Failure, FailureReason, Outcome, ThrottledBy, TimeoutClock,
+    Timing,
 };
 use crate::resilience::{RETRY_AFTER_MIN, breaker, throttle};
 use crate::time::Time;
@@ -32,10 +35,10 @@ pub(crate) enum Late<T> {
 /// What gate, worker and timekeeper know of a call.
 pub(crate) trait Call: Send + Sync {
     fn about(&self) -> &About;
-    /// Runs the body and stores the result, or drops it if nobody wants it. Returns how it ended.
-    /// A pause that the backend asks for is as long as `pauses` lets it be.
+    /// Runs the body and stores the result, or drops it if nobody wants it. Returns how it ended,
+    /// with the error if there is no result. A pause that the backend asks for is as long as `pauses` lets it be.
     fn execute(&self, run: &Run, job: &Job, pauses: &throttle::Policy) -> Ended;
-    /// Drops the body without running it, and a result that was stored but not published.
+    /// Drops the body without running it again, and a result that was stored but not published.
     fn discard(&self);
     /// Makes the stored result visible.
     fn publish(&self);
@@ -49,11 +52,17 @@ pub(crate) struct About {
     pub(crate) tool: Option<Arc<str>>,
     pub(crate) token: CancelToken,
     pub(crate) attempt: u32,
-    pub(crate) idempotency_key: Option<Arc<str>>,
+    pub(crate) given_key: Option<Arc<str>>,
+    /// The key that a body has asked for.
+    pub(crate) key: OnceLock<Arc<str>>,
+    /// What it takes to attempt it again, if that is wanted.
+    pub(crate) again: Option<Box<Again>>,
     pub(crate) lineage: Option<Arc<[PartitionId]>>,
     pub(crate) deadline: Time,
     /// Its slot, once it has one; read and written under the gate only.
     pub(crate) slot: AtomicU32,
+    /// Its last place in the queue; the same.
+    pub(crate) waiter: parking_lot::Mutex<Option<WaiterId>>,
     begun: AtomicU8,
 }
 
@@ -64,13 +73,18 @@ const UNTOUCHED: u8 = 0;
 const BEGUN: u8 = 1;
 const REVOKED: u8 = 2;
 
-/// How a body ended, for the gate's counters.
+/// How a run ended. A result is in the cell by then, an error is in here: it is the caller's only if
+/// the call is not attempted again.
 pub(crate) struct Ended {
-    pub(crate) status: Status,
     pub(crate) at: Time,
-    /// The limit that ended it, should one have.
-    pub(crate) clock: TimeoutClock,
     pub(crate) said: Said,
+    pub(crate) error: Option<Box<Unanswered>>,
+}
+
+/// What a run has brought instead of a result.
+pub(crate) struct Unanswered {
+    pub(crate) error: CallError,
+    pub(crate) timing: Timing,
 }
 
 /// What an end says about the backend, for the door.
@@ -104,10 +118,13 @@ impl About {
             tool: None,
             token: CancelToken::new(),
             attempt: 1,
-            idempotency_key: None,
+            given_key: None,
+            key: OnceLock::new(),
+            again: None,
             lineage: None,
             deadline,
             slot: AtomicU32::new(NO_SLOT),
+            waiter: parking_lot::Mutex::new(None),
             begun: AtomicU8::new(UNTOUCHED),
         }
     }
@@ -123,15 +140,25 @@ impl About {
         self.touch(REVOKED) || self.begun.load(Ordering::Acquire) == REVOKED
     }
 
+    /// Its attempt is over, and it will be attempted again.
+    pub(crate) fn rest(&self) {
+        self.begun.store(UNTOUCHED, Ordering::Release);
+    }
+
+    /// Which attempt the present one is, from 1.
+    pub(crate) fn attempt(&self) -> u32 {
+        self.again.as_ref().map_or(self.attempt, |again| self.attempt.saturating_add(again.count()))
+    }
+
     fn touch(&self, to: u8) -> bool {
         self.begun.compare_exchange(UNTOUCHED, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
 
-/// The cell of a call with result `T` and body `F`.
-pub(crate) struct Cell<T, F> {
+/// The cell of a call with result `T` and body `B`.
+pub(crate) struct Cell<T, B> {
     about: About,
-    body: parking_lot::Mutex<Option<F>>,
+    body: parking_lot::Mutex<Option<B>>,
     reply: Mutex<Reply<T>>,
     signal: Signal,
     changed: Condvar,
@@ -157,8 +184,8 @@ struct Reply<T> {
     gone: bool,
 }
 
-impl<T, F> Cell<T, F> {
-    pub(crate) fn new(about: About, body: F, completed: Option<Completed>) -> Self {
+impl<T, B> Cell<T, B> {
+    pub(crate) fn new(about: About, body: B, completed: Option<Completed>) -> Self {
         Cell {
             about,
             body: parking_lot::Mutex::new(Some(body)),
@@ -198,10 +225,10 @@ impl<T, F> Cell<T, F> {
     }
 }
 
-impl<T, F> Call for Cell<T, F>
+impl<T, B> Call for Cell<T, B>
 where
     T: Send,
-    F: FnOnce(&Run) -> Result<Late<T>, Failure> + Send,
+    B: Body<Late<T>>,
 {
     fn about(&self) -> &About {
         &self.about
@@ -209,21 +236,28 @@ where
 
     fn execute(&self, run: &Run, job: &Job, pauses: &throttle::Policy) -> Ended {
         let (_, clock) = job.limit();
-        let body = self.body.lock().take();
-        let ended = catch(|| body.map(|body| body(run)));
+        let mut body = self.body.lock().take();
+        let ended = catch(|| body.as_mut().and_then(|body| body.run(run)));
         let at = run.clock.now();
-        let result = match ended {
-            Ok(Some(Ok(value))) => Ok(value),
-            Ok(Some(Err(failure))) => Err(failure.into_error(clock, pauses)),
-            Ok(None) => Err(CallError::Panicked { message: String::new() }),
-            Err(message) => Err(CallError::Panicked { message }),
-        };
-        let error = result.as_ref().err();
-        let (status, said) = (error.map_or(Status::Ok, CallError::status), Said::of(error));
         let timing = Timing { waited: job.waited, ran: at - job.started };
-        let unwanted = self.store(self.about.outcome(result, timing));
-        let _ = catch(|| drop(unwanted));
-        Ended { status, at, clock, said }
+        let error = match ended {
+            Ok(Some(Ok(value))) => {
+                let unwanted = self.store(self.about.outcome(Ok(value), timing));
+                let _ = catch(|| drop((unwanted, body)));
+                return Ended { at, said: Said::of(None), error: None };
+            }
+            Ok(Some(Err(failure))) => failure.into_error(clock, pauses),
+            Ok(None) => CallError::Panicked { message: String::new() },
+            Err(message) => CallError::Panicked { message },
+        };
+        let said = Said::of(Some(&error));
+        run.key.get().inspect(|key| drop(self.about.key.set(Arc::clone(key))));
+        let repeatable = self.about.key.get().is_some();
+        match &self.about.again {
+            Some(again) if again.may_follow(&error, repeatable) => *self.body.lock() = body,
+            _ => drop(catch(|| drop(body))),
+        }
+        Ended { at, said, error: Some(Box::new(Unanswered { error, timing })) }
     }
 
     fn discard(&self) {
@@ -260,8 +294,9 @@ impl About {
             result,
             partition: Arc::clone(&self.partition),
             tool: self.tool.clone(),
-            attempt: self.attempt,
+            attempt: self.attempt(),
             timing,
+            earlier: self.again.as_ref().map_or_else(Vec::new, |again| again.earlier()),
         }
     }
 }
@@ -279,10 +314,10 @@ pub(crate) trait Pending<T>: Call {
     fn detach(&self);
 }
 
-impl<T, F> Pending<T> for Cell<T, F>
+impl<T, B> Pending<T> for Cell<T, B>
 where
     T: Send,
-    F: FnOnce(&Run) -> Result<Late<T>, Failure> + Send,
+    B: Body<Late<T>>,
 {
     #[inline]
     fn is_ready(&self) -> bool {

@@ -3,18 +3,18 @@
 //!
 //! A partition that asks for none of them has no door, and pays nothing for it.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
 use super::actions::Actions;
 use super::cell::Said;
 use super::gate::Gate;
 use super::partition::Partition;
+use super::random::Random;
 use super::state::timeout;
 use crate::admission::{PolicyError, SlotId};
 use crate::outcome::{CallError, Executed, ThrottledBy, TimeoutClock};
 use crate::resilience::breaker::{self, Admit, Breaker, Change, Ended, Epoch};
+use crate::resilience::budget;
 use crate::resilience::deadline::{Deadline, MinRun};
 use crate::resilience::rate::{Cell, Rate, RateLimit};
 use crate::resilience::throttle::{self, Throttle};
@@ -29,6 +29,7 @@ pub(super) struct Policy {
     pub(super) burst: Option<u32>,
     pub(super) breaker: Option<breaker::Policy>,
     pub(super) throttle: throttle::Policy,
+    pub(super) retry_budget: budget::Policy,
 }
 
 impl Policy {
@@ -36,6 +37,7 @@ impl Policy {
     pub(super) fn check(&self, run_limit: Duration) -> Result<(), PolicyError> {
         Deadline::new(self.min_run, run_limit)?;
         self.rate_limit()?;
+        self.retry_budget.check()?;
         self.breaker.map_or(Ok(()), |policy| policy.check())
     }
 
@@ -143,6 +145,11 @@ impl Door {
         Ok((Pass { cell, epoch }, now + wait))
     }
 
+    /// What a call must have left of its deadline to be of use.
+    pub(super) fn min_run(&mut self, now: Time) -> Duration {
+        self.deadline.min_run(now)
+    }
+
     /// Takes back what a call was let in with that found no slot.
     pub(super) fn give_back(&mut self, pass: Pass) {
         if let (Some(rate), Some(cell)) = (&mut self.rate, pass.cell) {
@@ -219,23 +226,6 @@ impl Door {
 
 fn throttled(by: ThrottledBy, retry_after: Duration) -> CallError {
     CallError::Throttled { by, executed: Executed::No, retry_after }
-}
-
-/// SplitMix64 (Steele, Lea and Flood, 2014), for jitter; seeded by the system's randomness.
-struct Random(u64);
-
-impl Random {
-    fn new() -> Random {
-        Random(RandomState::new().build_hasher().finish())
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    }
 }
 
 impl Gate {

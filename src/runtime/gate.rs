@@ -8,15 +8,14 @@ use std::time::{Duration, Instant};
 
 use super::actions::{Actions, Job};
 use super::cell::{Call, Ended, Said};
-use super::door;
 use super::lender::Membership;
-use super::state::{Begun, State, Waiting, Who, cancelled};
+use super::spec::PartitionSpec;
+use super::state::{State, Waiting, Who, cancelled};
 use super::sync::{Condvar, Mutex, MutexGuard};
-use crate::admission::{Decision, Offer, Policy, PolicyError, SlotId, WaiterId};
+use crate::admission::{Offer, Policy, PolicyError, SlotId};
 use crate::call::Tenant;
 use crate::outcome::CancelledBy;
 use crate::resilience::throttle;
-use crate::telemetry::Counts;
 use crate::time::{Clock, Time};
 
 /// How long the timekeeper stays parked *with* a target when nothing is due, so that the next
@@ -26,9 +25,20 @@ const LINGER: Duration = Duration::from_secs(1);
 /// What becomes of an offer, once the gate is left.
 pub(crate) enum Offered {
     Started(SlotId),
-    Waiting(WaiterId),
+    Waiting,
     /// Turned away; the answer is among the actions.
     Rejected,
+}
+
+/// What a worker has left to do when a run has ended.
+pub(crate) enum End {
+    /// Make the result visible.
+    Publish,
+    /// Nothing: the error is among the actions, or the call will be attempted again.
+    Answered,
+    /// Drop what nobody wants: the call had been answered for, and keeps its slot until
+    /// [`Gate::finish_overdue`].
+    Overdue,
 }
 
 /// One partition's gate.
@@ -47,18 +57,17 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(super) fn new(
-        policy: Policy,
-        door: &door::Policy,
+        spec: &PartitionSpec,
         clock: Clock,
         member: Option<Membership>,
     ) -> Result<Gate, PolicyError> {
-        let (run_limit, cancel_grace) = (policy.run_limit, policy.cancel_grace);
-        let state = State::new(policy, door, member.clone())?;
+        let Policy { run_limit, cancel_grace, .. } = spec.policy;
+        let state = State::new(spec, member.clone())?;
         Ok(Gate {
             clock,
             run_limit,
             cancel_grace,
-            pauses: door.throttle,
+            pauses: spec.door.throttle,
             member,
             state: Mutex::new(state),
             tick: Condvar::default(),
@@ -80,31 +89,12 @@ impl Gate {
     }
 
     /// Makes an offer. What follows from it is left in `actions`, a call's start included.
-    pub(crate) fn offer(
-        &self,
-        now: Time,
-        mut offer: Offer<Waiting>,
-        actions: &mut Actions,
-    ) -> Offered {
+    pub(crate) fn offer(&self, now: Time, offer: Offer<Waiting>, actions: &mut Actions) -> Offered {
         self.section(now, actions, |state, now, actions| {
-            if let Err(error) = state.pass_door(now, &mut offer) {
-                state.turn_away(offer.payload.who, error, Duration::ZERO, actions);
-                return Offered::Rejected;
+            if let Who::Call(call) = &offer.payload.who {
+                state.first_attempt(now, call.about().again.is_some());
             }
-            match state.offer(now, offer) {
-                Decision::Start(started) => {
-                    let slot = started.slot;
-                    if let Begun::Call(job) = state.started(now, started) {
-                        actions.start(job);
-                    }
-                    Offered::Started(slot)
-                }
-                Decision::Wait(id) => Offered::Waiting(id),
-                Decision::Reject(rejected) => {
-                    state.rejected(rejected, actions);
-                    Offered::Rejected
-                }
-            }
+            state.admit(now, offer, actions)
         })
     }
 
@@ -141,43 +131,42 @@ impl Gate {
         }
         let now = state.tick(now);
         let slot = state.scheduler.start_now(now, tenant, deadline, now + run_for)?;
+        state.first_attempt(now, call.about().again.is_some());
         state.note_start();
         let job = state.run(now, Arc::clone(call), slot, Duration::ZERO);
         self.leave(state);
         Some(job)
     }
 
-    /// The call in `slot` has ended, as `ended` says, and somebody waits for it: its slot is free.
-    /// `false`: it has been answered for, and keeps its slot until [`Gate::finish_overdue`].
-    pub(crate) fn finish(&self, slot: SlotId, ended: &Ended, actions: &mut Actions) -> bool {
-        let count = |counts: &mut Counts| counts.add_ended(ended.status, ended.clock);
-        self.end_run(slot, ended.at, ended.said, actions, count)
+    /// The call in `slot` has ended, as `ended` says, and its slot is free; unless it has been
+    /// answered for.
+    pub(crate) fn finish(&self, slot: SlotId, ended: Ended, actions: &mut Actions) -> End {
+        self.end_run(slot, ended, actions)
     }
 
     #[inline]
-    fn end_run(
-        &self,
-        slot: SlotId,
-        at: Time,
-        said: Said,
-        actions: &mut Actions,
-        count: impl FnOnce(&mut Counts),
-    ) -> bool {
+    fn end_run(&self, slot: SlotId, ended: Ended, actions: &mut Actions) -> End {
         let mut state = self.state.lock();
-        let now = state.tick(at);
+        let now = state.tick(ended.at);
         let runs = state.scheduler.is_running(slot);
         let Some(finished) = runs.then(|| state.scheduler.finish(now, slot)).flatten() else {
-            return false;
+            return End::Overdue;
         };
         state.run.record_ns(finished.ran_ns);
-        count(&mut state.counts);
-        let _held = state.running[slot.0 as usize].take();
-        let shut = state.learn(now, slot, said, Duration::from_nanos(finished.ran_ns));
+        let held = state.running[slot.0 as usize].take();
+        let shut = state.learn(now, slot, ended.said, Duration::from_nanos(finished.ran_ns));
+        let end = if let Some(unanswered) = ended.error {
+            state.ended_badly(now, held, *unanswered, actions);
+            End::Answered
+        } else {
+            state.counts.ok += 1;
+            End::Publish
+        };
         if shut || state.scheduler.needs_dispatch(now) {
             state.dispatch(now, actions);
         }
         self.leave(state);
-        true
+        end
     }
 
     /// The overdue call in `slot` has ended, and what nobody wants of it has been dropped.
@@ -202,8 +191,12 @@ impl Gate {
 
     /// Takes a call back: out of the queue, or out of its slot, which stays occupied until the body
     /// returns. Nothing happens if it has been answered.
-    pub(crate) fn cancel(&self, call: &dyn Call, waiter: Option<WaiterId>, actions: &mut Actions) {
+    pub(crate) fn cancel(&self, call: &dyn Call, actions: &mut Actions) {
         self.section(self.clock.now(), actions, |state, now, actions| {
+            if state.cancel_sleep(call, actions) {
+                return;
+            }
+            let waiter = *call.about().waiter.lock();
             let withdrawn = waiter.and_then(|id| state.scheduler.withdraw(now, id));
             if let Some((Waiting { who: Who::Call(call), pass }, waited)) = withdrawn {
                 state.give_back(pass);
@@ -219,7 +212,8 @@ impl Gate {
 
     /// The permit in `slot` is given back; past its deadline it has been counted already.
     pub(crate) fn finish_permit(&self, slot: SlotId, said: Said, actions: &mut Actions) {
-        if !self.end_run(slot, self.clock.now(), said, actions, |counts| counts.ok += 1) {
+        let ended = Ended { at: self.clock.now(), said, error: None };
+        if matches!(self.end_run(slot, ended, actions), End::Overdue) {
             self.finish_overdue(slot, actions);
         }
     }
@@ -242,7 +236,8 @@ impl Gate {
 
     /// Takes no calls from now on; those that wait are cancelled.
     pub(crate) fn close(&self, actions: &mut Actions) {
-        self.section(self.clock.now(), actions, |state, now, _| {
+        self.section(self.clock.now(), actions, |state, now, actions| {
+            state.end_sleep(actions);
             state.scheduler.close(now, &mut state.effects);
         });
     }
@@ -290,7 +285,7 @@ impl Gate {
     /// Ends a critical section: sets the timekeeper's next target.
     #[inline]
     fn leave(&self, mut state: MutexGuard<'_, State>) {
-        let due = state.scheduler.next_due();
+        let due = state.next_due();
         let wake = due < state.target;
         if wake {
             state.target = due;
@@ -315,7 +310,7 @@ impl Gate {
             if !actions.is_empty() || state.ending {
                 return !state.ending;
             }
-            let due = state.scheduler.next_due();
+            let due = state.next_due();
             state.target = if due < Time::MAX {
                 state.lingered = false;
                 due

@@ -3,6 +3,7 @@
 //! `README.md` in this folder is the written protocol.
 
 mod actions;
+mod body;
 #[cfg(test)]
 mod broken;
 mod cell;
@@ -15,6 +16,8 @@ mod lineage;
 mod observe;
 mod partition;
 mod permit;
+mod random;
+mod retry;
 mod shutdown;
 mod spec;
 mod state;
@@ -77,6 +80,8 @@ pub struct Builder {
     clock: Option<Clock>,
     #[cfg(feature = "json")]
     tools: Vec<tools::Entry>,
+    #[cfg(feature = "json")]
+    retries: Vec<(Arc<str>, crate::resilience::retry::Policy)>,
 }
 
 impl Runtime {
@@ -188,6 +193,10 @@ impl Builder {
         #[cfg(feature = "json")]
         for entry in self.tools {
             runtime.add_tool(entry)?;
+        }
+        #[cfg(feature = "json")]
+        for (tool, policy) in self.retries {
+            runtime.retry_tool(&tool, policy)?;
         }
         Ok(runtime)
     }

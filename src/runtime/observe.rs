@@ -39,11 +39,14 @@ impl Partition {
             let running = running.collect();
             let mut wait = state.wait.clone();
             wait.record_many(Duration::ZERO, state.unwaited);
+            let (asleep, retries) = state.retries.as_ref().map_or((0, 0), |r| r.figures());
             PartitionSnapshot {
                 partition: Arc::clone(&self.shared.name),
                 gauges: state.scheduler.gauges(),
                 offered: state.scheduler.totals().offered + state.refused,
                 counts: state.counts,
+                retries,
+                asleep,
                 breaker: state.door.as_mut().and_then(|door| door.breaker(state.now)),
                 max_in_flight: state.max_in_flight,
                 wait,

@@ -6,20 +6,23 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::actions::{Actions, Errand, Job};
+use super::body::{Body, Once};
 use super::cell::{About, Call, Cell, Late, Pending};
 use super::gate::{Gate, Offered};
 use super::lender::Membership;
 use super::lineage::{self, PartitionId};
 use super::permit::{Permit, Waiter};
+use super::retry::Again;
 use super::shutdown::Alive;
 use super::spec::PartitionSpec;
 use super::state::{Waiting, Who};
-use super::sync::{AtomicBool, Receiver, Sender, bounded};
+use super::sync::{AtomicBool, Receiver, Sender, TrySendError, bounded};
 use super::ticket::{Backstop, Ticket};
 use super::turn::Completed;
-use crate::admission::{Offer, PolicyError, WaiterId};
+use crate::admission::{Offer, PolicyError};
 use crate::call::{Run, Tenant, Terms};
 use crate::outcome::{CallError, Failure, Outcome, Timing};
+use crate::resilience::retry::Policy;
 use crate::time::{Clock, Time};
 
 /// One dependency class behind its wall: its own threads, its own bounded admission. Clones are
@@ -81,7 +84,7 @@ impl Shared {
         let shared = Shared {
             id,
             name: spec.shared_name(),
-            gate: Gate::new(spec.policy.clone(), &spec.door, clock, member)?,
+            gate: Gate::new(&spec, clock, member)?,
             spec,
             work,
             work_back: work_inbox.clone(),
@@ -130,12 +133,12 @@ impl Shared {
 
     /// Leaves to the ender what may block. If it has been stuck for so long that its queue is
     /// full, a hook is not called, and a body is forgotten, not dropped here: a leak is better
-    /// than a stuck partition.
+    /// than a stuck partition. If it has ended, so has the partition, and nothing is held up here.
     fn send_errand(&self, errand: Errand) {
-        if let Err(unsent) = self.errands.try_send(errand)
-            && let Errand::Discard(call) = unsent.into_inner()
-        {
-            std::mem::forget(call);
+        match self.errands.try_send(errand) {
+            Err(TrySendError::Full(Errand::Discard(call))) => std::mem::forget(call),
+            Err(TrySendError::Disconnected(Errand::Discard(call))) => call.discard(),
+            Err(_) | Ok(()) => {}
         }
     }
 
@@ -215,20 +218,35 @@ impl Partition {
         T: Send + 'static,
         F: FnOnce(&Run) -> Result<Late<T>, Failure> + Send + 'static,
     {
+        #[cfg(feature = "tracing")]
+        let body = in_span(tracing::Span::current(), body);
+        self.submit_body(tool, terms, completed, None, Once::new(body))
+    }
+
+    /// Offers a call whose body is `body`; it is attempted again as `retry` says.
+    pub(super) fn submit_body<T: Send + 'static>(
+        &self,
+        tool: Option<Arc<str>>,
+        terms: Terms,
+        completed: Option<Completed>,
+        retry: Option<Policy>,
+        body: impl Body<Late<T>> + 'static,
+    ) -> Ticket<T> {
         let shared = &self.shared;
         let now = shared.gate.clock().now();
         let deadline = terms.deadline.map_or(Time::MAX, |deadline| now + deadline);
-        #[cfg(feature = "tracing")]
-        let body = in_span(tracing::Span::current(), body);
         let mut about = About::new(Arc::clone(&shared.name), deadline);
         about.tool = tool;
         about.attempt = terms.attempt.max(1);
-        about.idempotency_key = terms.idempotency_key;
+        about.given_key = terms.idempotency_key;
         about.lineage = lineage::current();
+        about.again = retry.map(|policy| {
+            Box::new(Again::new(policy, terms.tenant.clone(), lineage::contains(shared.id)))
+        });
         let cell = Arc::new(Cell::new(about, body, completed)) as Arc<dyn Pending<T>>;
         let call = Arc::clone(&cell) as Arc<dyn Call>;
-        let (waiter, backstop) = self.offer_call(now, call, terms.tenant, deadline);
-        Ticket::new(Arc::clone(shared), cell, waiter, backstop)
+        let backstop = self.offer_call(now, call, terms.tenant, deadline);
+        Ticket::new(Arc::clone(shared), cell, backstop)
     }
 
     /// Offers a call: starts it, has it wait, or answers it.
@@ -238,23 +256,19 @@ impl Partition {
         call: Arc<dyn Call>,
         tenant: Option<Tenant>,
         deadline: Time,
-    ) -> (Option<WaiterId>, Backstop) {
+    ) -> Backstop {
         let gate = &self.shared.gate;
         let run_for = gate.run_limit().saturating_add(gate.cancel_grace());
         let backstop = Backstop::new(now + self.shared.spec.max_wait, deadline, run_for);
         if let Some(job) = gate.start_call(now, &call, tenant.as_ref(), run_for) {
             self.shared.hand_off(job);
-            return (None, backstop);
+            return backstop;
         }
         let offer = Offer { tenant, run_for, ..self.offer(Who::Call(call), now, deadline) };
         let mut actions = Actions::default();
-        let offered = gate.offer(now, offer, &mut actions);
+        gate.offer(now, offer, &mut actions);
         self.shared.act(actions);
-        let waiter = match offered {
-            Offered::Waiting(id) => Some(id),
-            Offered::Started(_) | Offered::Rejected => None,
-        };
-        (waiter, backstop)
+        backstop
     }
 
     fn offer(&self, who: Who, now: Time, deadline: Time) -> Offer<Waiting> {
@@ -348,7 +362,8 @@ impl Partition {
 
     fn refused(&self, error: CallError, timing: Timing, attempt: u32) -> Box<Outcome<()>> {
         let partition = Arc::clone(&self.shared.name);
-        Box::new(Outcome { result: Err(error), partition, tool: None, attempt, timing })
+        let earlier = Vec::new();
+        Box::new(Outcome { result: Err(error), partition, tool: None, attempt, timing, earlier })
     }
 }
 

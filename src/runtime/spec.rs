@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::door;
 use crate::admission::{Dispatch, Policy, PolicyError};
 use crate::call::Tenant;
-use crate::resilience::breaker;
 use crate::resilience::deadline::MinRun;
 use crate::resilience::rate::Rate;
+use crate::resilience::{breaker, budget};
 
 /// The knobs of one partition. [`Builder::build`](super::Builder::build) checks them.
 ///
@@ -226,6 +226,15 @@ impl PartitionSpec {
     #[must_use]
     pub fn throttle_max(mut self, most: Duration) -> PartitionSpec {
         self.door.throttle.throttle_max = most;
+        self
+    }
+
+    /// How many retries it takes: a share of its calls, and a floor. Defaults to
+    /// [`budget::Policy::default`]. It counts from the first call that may be retried; besides, at
+    /// most 1,024 calls sleep at once.
+    #[must_use]
+    pub fn retry_budget(mut self, policy: budget::Policy) -> PartitionSpec {
+        self.door.retry_budget = policy;
         self
     }
 

@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use super::actions::{Actions, Answer, Job};
 use super::cell::{Call, Said};
-use super::door::{self, Door, Pass};
+use super::door::{Door, Pass};
+use super::gate::Offered;
 use super::lender::Membership;
 use super::permit::Waiter;
+use super::retry::Retries;
+use super::spec::PartitionSpec;
 use crate::admission::{
-    Decision, Effects, Offer, Policy, PolicyError, Rejected, Rejection, Scheduler, SlotId, Started,
+    Decision, Effects, Offer, PolicyError, Rejected, Rejection, Scheduler, SlotId, Started,
 };
 use crate::outcome::{
     CallError, CancelledBy, Evidence, Executed, Failure, FailureReason, TimeoutClock, Timing,
 };
-use crate::resilience::throttle;
+use crate::resilience::{budget, throttle};
 use crate::telemetry::{Counts, Latency};
 use crate::time::Time;
 
@@ -50,12 +53,16 @@ pub(super) struct State {
     /// What the scheduler's steps brought about; empty between sections.
     pub(super) effects: Effects<Waiting>,
     run_limit: Duration,
-    run_for: Duration,
+    pub(super) run_for: Duration,
     /// What calls pass before they contest a slot, once there is anything to pass.
     pub(super) door: Option<Box<Door>>,
     pauses: throttle::Policy,
     /// Calls that got no further than the door.
     pub(super) refused: u64,
+    /// The calls that are attempted again, once there are any.
+    pub(super) retries: Option<Box<Retries>>,
+    pub(super) retry_budget: budget::Policy,
+    pub(super) max_wait: Duration,
     /// By slot; a permit leaves its place empty.
     pub(super) running: Vec<Option<Running>>,
     pub(super) counts: Counts,
@@ -85,21 +92,24 @@ pub(super) struct Running {
 
 impl State {
     pub(super) fn new(
-        policy: Policy,
-        door: &door::Policy,
+        spec: &PartitionSpec,
         member: Option<Membership>,
     ) -> Result<State, PolicyError> {
+        let PartitionSpec { policy, door, max_wait, .. } = spec;
         let slots = policy.slots + policy.reserve_max + policy.replace_overdue;
         let (run_limit, cancel_grace) = (policy.run_limit, policy.cancel_grace);
         Ok(State {
             member,
-            scheduler: Scheduler::new(policy)?,
+            scheduler: Scheduler::new(policy.clone())?,
             effects: Effects::default(),
             run_limit,
             run_for: run_limit.saturating_add(cancel_grace),
             door: Door::new(door, (run_limit, cancel_grace), slots as usize)?,
             pauses: door.throttle,
             refused: 0,
+            retries: None,
+            retry_budget: door.retry_budget,
+            max_wait: *max_wait,
             running: (0..slots).map(|_| None).collect(),
             counts: Counts::default(),
             max_in_flight: 0,
@@ -113,6 +123,38 @@ impl State {
             ending: false,
             watchers: 0,
         })
+    }
+
+    /// Makes an offer. What follows from it is left in `actions`, a call's start included.
+    pub(super) fn admit(
+        &mut self,
+        now: Time,
+        mut offer: Offer<Waiting>,
+        actions: &mut Actions,
+    ) -> Offered {
+        if let Err(error) = self.pass_door(now, &mut offer) {
+            self.turn_away(offer.payload.who, error, Duration::ZERO, actions);
+            return Offered::Rejected;
+        }
+        match self.offer(now, offer) {
+            Decision::Start(started) => {
+                let slot = started.slot;
+                if let Begun::Call(job) = self.started(now, started) {
+                    actions.start(job);
+                }
+                Offered::Started(slot)
+            }
+            Decision::Wait(id) => {
+                if let Some(Who::Call(call)) = self.scheduler.waiting(id).map(|waits| &waits.who) {
+                    *call.about().waiter.lock() = Some(id);
+                }
+                Offered::Waiting
+            }
+            Decision::Reject(rejected) => {
+                self.rejected(rejected, actions);
+                Offered::Rejected
+            }
+        }
     }
 
     /// Lets an offer through the door, if there is one.
@@ -242,7 +284,7 @@ impl State {
         self.counts.add(&error);
         let timing = Timing { waited, ..Timing::default() };
         match who {
-            Who::Call(call) => actions.answer(Answer { call, error, timing }),
+            Who::Call(call) => self.answer_or_retry(self.now, call, error, timing, actions),
             Who::Permit(waiter) => actions.grant(waiter, Err((error, timing))),
         }
     }
@@ -276,6 +318,7 @@ impl State {
     /// Does what is due and starts who may start.
     #[inline]
     pub(super) fn dispatch(&mut self, now: Time, actions: &mut Actions) {
+        self.wake(now, actions);
         if self.scheduler.needs_dispatch(now) {
             self.scheduler.dispatch(now, &mut self.effects);
             self.lend(now, actions);

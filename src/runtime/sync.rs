@@ -2,6 +2,7 @@
 //! the system's threads, or, under `--cfg watertight_model`, shuttle's, which explores their
 //! interleavings.
 
+pub(crate) use crossbeam_channel::TrySendError;
 #[cfg(not(watertight_model))]
 pub(crate) use plain::{
     Builder, Condvar, Mutex, MutexGuard, Receiver, Sender, bounded, thread_local,
@@ -56,6 +57,8 @@ mod explored {
     use std::sync::{Arc, PoisonError};
     use std::time::Instant;
 
+    use crossbeam_channel::TrySendError;
+
     pub(crate) use shuttle::sync::MutexGuard;
     pub(crate) use shuttle::thread::Builder;
     pub(crate) use shuttle::thread_local;
@@ -93,41 +96,39 @@ mod explored {
 
     /// A bounded channel, as much of one as the runtime uses.
     pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-        let channel = Arc::new(Channel {
-            capacity,
-            queue: Mutex::new((VecDeque::new(), true)),
-            changed: Condvar::default(),
-        });
+        let state = State { queue: VecDeque::new(), open: true, receivers: 1 };
+        let state = Mutex::new(state);
+        let channel = Arc::new(Channel { capacity, state, changed: Condvar::default() });
         (Sender(Arc::clone(&channel)), Receiver(channel))
     }
 
     struct Channel<T> {
         capacity: usize,
-        /// What was sent, and whether more can be.
-        queue: Mutex<(VecDeque<T>, bool)>,
+        state: Mutex<State<T>>,
         changed: Condvar,
+    }
+
+    struct State<T> {
+        queue: VecDeque<T>,
+        /// Whether more can be sent.
+        open: bool,
+        receivers: usize,
     }
 
     pub(crate) struct Sender<T>(Arc<Channel<T>>);
 
     pub(crate) struct Receiver<T>(Arc<Channel<T>>);
 
-    /// The message that did not go in.
-    pub(crate) struct Unsent<T>(T);
-
-    impl<T> Unsent<T> {
-        pub(crate) fn into_inner(self) -> T {
-            self.0
-        }
-    }
-
     impl<T> Sender<T> {
-        pub(crate) fn try_send(&self, message: T) -> Result<(), Unsent<T>> {
-            let mut queue = self.0.queue.lock();
-            if queue.0.len() == self.0.capacity {
-                return Err(Unsent(message));
+        pub(crate) fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
+            let mut state = self.0.state.lock();
+            if state.receivers == 0 {
+                return Err(TrySendError::Disconnected(message));
             }
-            queue.0.push_back(message);
+            if state.queue.len() == self.0.capacity {
+                return Err(TrySendError::Full(message));
+            }
+            state.queue.push_back(message);
             self.0.changed.notify_all();
             Ok(())
         }
@@ -135,27 +136,27 @@ mod explored {
 
     impl<T> Drop for Sender<T> {
         fn drop(&mut self) {
-            self.0.queue.lock().1 = false;
+            self.0.state.lock().open = false;
             self.0.changed.notify_all();
         }
     }
 
     impl<T> Receiver<T> {
         pub(crate) fn try_iter(&self) -> impl Iterator<Item = T> {
-            std::iter::from_fn(|| self.0.queue.lock().0.pop_front())
+            std::iter::from_fn(|| self.0.state.lock().queue.pop_front())
         }
 
         pub(crate) fn iter(&self) -> impl Iterator<Item = T> {
             std::iter::from_fn(|| {
-                let mut queue = self.0.queue.lock();
+                let mut state = self.0.state.lock();
                 loop {
-                    if let Some(message) = queue.0.pop_front() {
+                    if let Some(message) = state.queue.pop_front() {
                         return Some(message);
                     }
-                    if !queue.1 {
+                    if !state.open {
                         return None;
                     }
-                    queue = self.0.changed.wait(queue, None);
+                    state = self.0.changed.wait(state, None);
                 }
             })
         }
@@ -163,7 +164,21 @@ mod explored {
 
     impl<T> Clone for Receiver<T> {
         fn clone(&self) -> Receiver<T> {
+            self.0.state.lock().receivers += 1;
             Receiver(Arc::clone(&self.0))
+        }
+    }
+
+    impl<T> Drop for Receiver<T> {
+        /// What was sent and is received by nobody is dropped with the last receiver.
+        fn drop(&mut self) {
+            let mut state = self.0.state.lock();
+            state.receivers -= 1;
+            if state.receivers == 0 {
+                let left = std::mem::take(&mut state.queue);
+                drop(state);
+                drop(left);
+            }
         }
     }
 }

@@ -9,10 +9,8 @@ use super::actions::Actions;
 use super::cell::catch;
 use super::cell::{Late, Pending};
 use super::partition::Shared;
-use crate::admission::WaiterId;
-#[cfg(feature = "json")]
-use crate::outcome::CallError;
-use crate::outcome::Outcome;
+use super::turn::Completed;
+use crate::outcome::{CallError, Outcome, Timing};
 use crate::time::{Clock, Time};
 
 /// A call under way. Dropping the ticket cancels the call; [`Ticket::detach`] lets it go on.
@@ -32,7 +30,6 @@ pub struct Ticket<T>(State<T>);
 
 enum State<T> {
     /// Answered without ever being offered.
-    #[cfg_attr(not(feature = "json"), expect(dead_code, reason = "only tools are checked before"))]
     Settled(Box<Outcome<T>>),
     Live(Live<T>),
     Over,
@@ -41,7 +38,6 @@ enum State<T> {
 struct Live<T> {
     shared: Arc<Shared>,
     cell: Arc<dyn Pending<T>>,
-    waiter: Option<WaiterId>,
     backstop: Backstop,
 }
 
@@ -49,19 +45,29 @@ impl<T: 'static> Ticket<T> {
     pub(super) fn new(
         shared: Arc<Shared>,
         cell: Arc<dyn Pending<T>>,
-        waiter: Option<WaiterId>,
         backstop: Backstop,
     ) -> Ticket<T> {
-        Ticket(State::Live(Live { shared, cell, waiter, backstop }))
+        Ticket(State::Live(Live { shared, cell, backstop }))
     }
 
-    #[cfg(feature = "json")]
-    pub(super) fn settled(outcome: Outcome<T>) -> Ticket<T> {
+    /// The ticket of a call that cannot be made.
+    pub(super) fn refused(
+        (partition, tool): (Arc<str>, Option<Arc<str>>),
+        attempt: u32,
+        error: CallError,
+        completed: Option<Completed>,
+    ) -> Ticket<T> {
+        if let Some(completed) = completed {
+            completed.tell();
+        }
+        let (timing, earlier) = (Timing::default(), Vec::new());
+        let outcome = Outcome { result: Err(error), partition, tool, attempt, timing, earlier };
         Ticket(State::Settled(Box::new(outcome)))
     }
 
     /// Blocks until the call has an outcome: at most for `max_wait` + `run_limit` +
-    /// `cancel_grace` of its partition, or until its deadline. What is left to decode is decoded
+    /// `cancel_grace` of its partition, or until its deadline; a call that is retried, for as much for
+    /// each attempt and for its back-offs. What is left to decode is decoded
     /// on this thread.
     pub fn wait(mut self) -> Outcome<T> {
         loop {
@@ -169,7 +175,7 @@ impl<T> Live<T> {
 
     fn cancel(&self) {
         let mut actions = Actions::default();
-        self.shared.gate.cancel(&*self.cell, self.waiter, &mut actions);
+        self.shared.gate.cancel(&*self.cell, &mut actions);
         self.shared.act(actions);
     }
 

@@ -14,10 +14,17 @@ use super::turn::{Completed, Turn};
 use super::{Builder, Runtime, spec_error};
 use crate::call::{Run, Terms};
 use crate::driver::{Args, Tool};
-use crate::outcome::{CallError, Executed, Failure, FailureReason, Outcome, Timing};
+use crate::outcome::{CallError, Executed, Failure, FailureReason, Outcome};
+use crate::resilience::retry::Policy;
 
 /// Tools by name.
-pub(super) type Tools = HashMap<Arc<str>, Route>;
+pub(super) type Tools = HashMap<Arc<str>, Listed>;
+
+/// A tool of a runtime.
+pub(super) struct Listed {
+    route: Route,
+    retry: Option<Policy>,
+}
 
 /// A tool on its way into a runtime.
 pub(super) struct Entry {
@@ -126,6 +133,16 @@ impl Builder {
     }
 }
 
+impl Builder {
+    /// Has calls of the tool called `tool` attempted again as `policy` says, within the budget of
+    /// their partition. Defaults to one attempt. [`Partition::call_with_retry`] says what is safe.
+    #[must_use]
+    pub fn retry(mut self, tool: impl Into<Arc<str>>, policy: Policy) -> Builder {
+        self.retries.push((tool.into(), policy));
+        self
+    }
+}
+
 impl Runtime {
     /// Calls a tool and blocks until it has an outcome, as [`Partition::call`]. The result is
     /// decoded on this thread.
@@ -159,7 +176,7 @@ impl Runtime {
     /// The partition that a call of `tool` with `args` goes to. None if there is no such tool, or
     /// its partitions are a family and `args` name none of them.
     pub fn partition_for(&self, tool: &str, args: &Args) -> Option<&Partition> {
-        self.tools.get(tool)?.partition(args)
+        self.tools.get(tool)?.route.partition(args)
     }
 
     pub(super) fn add_tool(&mut self, entry: Entry) -> Result<(), SpecError> {
@@ -181,7 +198,16 @@ impl Runtime {
             let fault = ("tool", "must be given once", "rename one of the two tools");
             return Err(spec_error(&name, fault));
         }
-        self.tools.insert(name, route);
+        self.tools.insert(name, Listed { route, retry: None });
+        Ok(())
+    }
+
+    pub(super) fn retry_tool(&mut self, name: &str, policy: Policy) -> Result<(), SpecError> {
+        let fault =
+            ("retry", "must be of a tool of the runtime", "add the tool, or correct the name");
+        let tool = self.tools.get_mut(name).ok_or_else(|| spec_error(name, fault))?;
+        policy.check().map_err(|error| SpecError { partition: name.to_owned(), error })?;
+        tool.retry = Some(policy);
         Ok(())
     }
 
@@ -195,17 +221,17 @@ impl Runtime {
     fn submit_as(&self, call: ToolCall, completed: Option<Completed>) -> Ticket<Value> {
         let ToolCall { tool, args, terms } = call;
         let attempt = terms.attempt.max(1);
-        let Some(route) = self.tools.get(&tool) else {
+        let Some(Listed { route, retry }) = self.tools.get(&tool) else {
             let message = format!("there is no tool `{tool}`");
             let failure = Failure::new(FailureReason::UnknownTool, message);
             let error = CallError::Failed(failure.executed(Executed::No));
-            return refuse(attempt, "".into(), tool, error, completed);
+            return Ticket::refused(("".into(), Some(tool)), attempt, error, completed);
         };
         let (member, args) = match route.of(args) {
             Ok(member) => member,
             Err(failure) => {
                 let (name, error) = (Arc::clone(route.name()), CallError::Failed(failure));
-                return refuse(attempt, name, tool, error, completed);
+                return Ticket::refused((name, Some(tool)), attempt, error, completed);
             }
         };
         let Member { partition, tool: prepared } = member;
@@ -215,10 +241,16 @@ impl Runtime {
                 let body = move |run: &Run| {
                     operation(run).map(|response| Late::Decode(Box::new(|| response.decode())))
                 };
-                partition.submit_as(Some(tool), terms, completed, body)
+                match retry {
+                    Some(policy) => {
+                        partition.submit_again(Some(tool), terms, completed, *policy, body)
+                    }
+                    None => partition.submit_as(Some(tool), terms, completed, body),
+                }
             }
             Err(error) => {
-                refuse(attempt, Arc::clone(&partition.shared.name), tool, error, completed)
+                let name = Arc::clone(&partition.shared.name);
+                Ticket::refused((name, Some(tool)), attempt, error, completed)
             }
         }
     }
@@ -226,26 +258,6 @@ impl Runtime {
 
 const MEMBER_TWICE: (&str, &str, &str) =
     ("family", "must have each key once", "rename one of the two members");
-
-fn refuse(
-    attempt: u32,
-    partition: Arc<str>,
-    tool: Arc<str>,
-    error: CallError,
-    completed: Option<Completed>,
-) -> Ticket<Value> {
-    let outcome = Outcome {
-        result: Err(error),
-        partition,
-        tool: Some(tool),
-        attempt,
-        timing: Timing::default(),
-    };
-    if let Some(completed) = completed {
-        completed.tell();
-    }
-    Ticket::settled(outcome)
-}
 
 impl Turn<Value> {
     /// Offers a call of a tool; the number of the call in this turn, from 0. Never blocks.

@@ -6,11 +6,11 @@ use std::sync::{Arc, OnceLock};
 
 use super::actions::{Actions, Errand, Job};
 use super::cell::{Ended, Said, catch};
+use super::gate::End;
 use super::lineage;
 use super::partition::{Inbox, Shared, Work};
 use super::sync::{Builder, Receiver};
 use crate::call::Run;
-use crate::outcome::{Status, TimeoutClock};
 
 /// Starts the threads of a partition, named after it.
 ///
@@ -70,25 +70,25 @@ impl Shared {
                 clock: self.gate.clock().clone(),
                 limit_at: job.limit().0,
                 cancel: about.token.clone(),
-                attempt: about.attempt,
-                idempotency_key: about
-                    .idempotency_key
-                    .clone()
-                    .map_or_else(OnceLock::new, OnceLock::from),
+                attempt: about.attempt(),
+                given_key: about.key.get().or(about.given_key.as_ref()).cloned(),
+                key: OnceLock::new(),
             };
             job.call.execute(&run, job, self.gate.pauses())
         } else {
             let at = self.gate.clock().now();
-            Ended { status: Status::Cancelled, at, clock: TimeoutClock::Run, said: Said::default() }
+            Ended { at, said: Said::default(), error: None }
         };
         let mut actions = Actions::default();
-        if self.gate.finish(job.slot, &ended, &mut actions) {
-            job.call.publish();
-        } else {
-            // The drop may block, and what the section decided for others must not wait for it.
-            self.act(std::mem::take(&mut actions));
-            job.call.discard();
-            self.gate.finish_overdue(job.slot, &mut actions);
+        match self.gate.finish(job.slot, ended, &mut actions) {
+            End::Publish => job.call.publish(),
+            End::Answered => {}
+            End::Overdue => {
+                // The drop may block, and what the section decided for others must not wait for it.
+                self.act(std::mem::take(&mut actions));
+                job.call.discard();
+                self.gate.finish_overdue(job.slot, &mut actions);
+            }
         }
         self.act(actions);
     }

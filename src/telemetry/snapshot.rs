@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::histogram::Latency;
 use crate::admission::{Gauges, TenantSnapshot};
-use crate::outcome::{BusyReason, CallError, Status, TimeoutClock};
+use crate::outcome::{BusyReason, CallError, TimeoutClock};
 use crate::resilience::breaker;
 
-/// How many calls ended how. Together with those that wait and run they are all that were offered.
+/// How many calls ended how; each attempt at a call that is retried counts. Together with those that
+/// wait and run they are all that were offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each is explained at `CallError` and `BusyReason`")]
@@ -70,19 +71,6 @@ impl Counts {
         *count += 1;
     }
 
-    /// Counts a run that ended by itself; a time-out is then `clock`'s.
-    pub(crate) fn add_ended(&mut self, status: Status, clock: TimeoutClock) {
-        let count = match status {
-            Status::Ok => &mut self.ok,
-            Status::Panicked => &mut self.panicked,
-            Status::Throttled => &mut self.throttled,
-            Status::Timeout => self.timeout_of(clock),
-            Status::Cancelled => &mut self.cancelled,
-            Status::Failed | Status::Busy | Status::CircuitOpen => &mut self.failed,
-        };
-        *count += 1;
-    }
-
     fn timeout_of(&mut self, clock: TimeoutClock) -> &mut u64 {
         match clock {
             TimeoutClock::Run => &mut self.timeout_run,
@@ -110,10 +98,14 @@ pub struct PartitionSnapshot {
     pub partition: Arc<str>,
     /// How full it is.
     pub gauges: Gauges,
-    /// Calls offered so far.
+    /// Calls offered so far, and each retry.
     pub offered: u64,
     /// How they ended.
     pub counts: Counts,
+    /// Attempts that were or will be made again, so far.
+    pub retries: u64,
+    /// Calls that sleep until they are attempted again.
+    pub asleep: usize,
     /// What its breaker looks like, if it has one.
     pub breaker: Option<breaker::Snapshot>,
     /// The most calls that ever held a slot at once.

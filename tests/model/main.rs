@@ -6,5 +6,6 @@
 mod ends;
 mod explore;
 mod reserve;
+mod retry;
 mod starts;
 mod time;

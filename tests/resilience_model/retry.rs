@@ -71,9 +71,10 @@ fn decide(policy: &Policy, attempt: Attempt<'_>) -> Retry {
 fn what_may_have_run_is_repeated_only_if_that_does_no_harm() {
     let policy = Policy { on: everything(), ..Policy::default() };
     for error in errors() {
-        for repeatable in [false, true] {
+        for (idempotent, repeatable) in [(false, false), (false, true), (true, false)] {
+            let policy = Policy { idempotent, ..policy };
             let attempt = Attempt { repeatable, ..Attempt::new(1, &error) };
-            let safe = repeatable || error.executed() == Executed::No;
+            let safe = idempotent || repeatable || error.executed() == Executed::No;
             match decide(&policy, attempt) {
                 Retry::After(_) => assert!(safe, "{error:?}"),
                 Retry::No(why) => assert!(!safe && why == Why::MayHaveRun, "{error:?}: {why:?}"),
@@ -142,8 +143,13 @@ fn attempts_are_counted_with_the_first() {
 
 #[test]
 fn the_wait_doubles_up_to_its_cap_and_is_drawn_from_zero() {
-    let policy =
-        Policy { attempts: 100, backoff: ms(100), backoff_max: ms(3000), on: everything() };
+    let policy = Policy {
+        attempts: 100,
+        backoff: ms(100),
+        backoff_max: ms(3000),
+        on: everything(),
+        idempotent: false,
+    };
     let error = CallError::Failed(Failure::new(FailureReason::Connect, "").executed(Executed::No));
     for number in 1..100 {
         let longest = ms(3000).min(ms(100) * 2_u32.pow((number - 1).min(10)));

@@ -12,6 +12,7 @@ mod overdue;
 mod permits;
 mod reentrancy;
 mod reserve;
+mod retry;
 mod shutdown;
 mod slots;
 #[cfg(feature = "tracing")]

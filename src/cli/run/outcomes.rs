@@ -99,6 +99,7 @@ fn outcome(
         tool,
         attempt,
         timing: Timing::default(),
+        earlier: Vec::new(),
     }
 }
 

@@ -161,10 +161,11 @@ mod tests {
         let request = Request::post("/").idempotency_header("Idempotency-Key");
         let mut operation = operation(&listener, request);
         let mut run = Run::detached(PLENTY, CancelToken::new());
-        run.idempotency_key = Arc::<str>::from("k\n").into();
+        run.given_key = Some("k\n".into());
         let failure = operation(&run).unwrap_err();
         assert_eq!(failure.reason, FailureReason::InvalidCall);
-        run.idempotency_key = Arc::<str>::from("k-1").into();
+        let mut run = Run::detached(PLENTY, CancelToken::new());
+        run.given_key = Some("k-1".into());
         let caller = thread::spawn(move || operation(&run).is_ok());
         let (mut stream, head) = asked(&listener);
         assert!(head.contains("idempotency-key: k-1\r\n"), "{head}");

@@ -109,7 +109,6 @@ struct Caller {
     next: Option<Arrival>,
     deadline: Duration,
     retry: Option<retry::Policy>,
-    repeatable: bool,
 }
 
 impl Caller {
@@ -121,7 +120,6 @@ impl Caller {
             next: None,
             deadline: load.deadline_ms.and_then(duration).unwrap_or(Duration::MAX),
             retry: load.retry.as_ref().map(|retry| retry.policy(&place)).transpose()?,
-            repeatable: load.retry.as_ref().is_some_and(|retry| retry.repeatable),
         })
     }
 }
@@ -374,7 +372,6 @@ impl<O: FnMut(&Event)> Engine<O> {
         let policy = caller.retry.as_ref()?;
         let error = answer.result().err()?;
         let attempt = Attempt {
-            repeatable: caller.repeatable,
             left: (call.deadline < Time::MAX).then(|| call.deadline - self.now),
             ..Attempt::new(call.attempt, &error)
         };

@@ -125,6 +125,7 @@ impl RetryPlan {
             backoff: ms("backoff_ms", self.backoff_ms, preset.backoff)?,
             backoff_max: ms("backoff_max_ms", self.backoff_max_ms, preset.backoff_max)?,
             on,
+            idempotent: self.repeatable,
         };
         policy.check().map_err(|error| at(place, error))?;
         Ok(policy)
