@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::fault::Faults;
+use super::policy::Knobs;
 use super::raw::{Either, Field, Read, Table};
 use crate::resilience::breaker::{Policy, Window};
 use crate::resilience::deadline::MinRun;
@@ -16,11 +17,11 @@ const AUTO: &str = "auto";
 pub(super) fn read(spec: &mut PartitionSpec, table: &mut Table<'_>, faults: &mut Faults<'_>) {
     min_run(spec, table, faults);
     rate(spec, table, faults);
-    let Some(mut breaker) = table.table("breaker", faults) else {
+    let Some(mut table) = table.table("breaker", faults) else {
         return;
     };
-    let policy = Knobs { policy: Policy::default(), table: &mut breaker, faults }.read();
-    breaker.finish(faults);
+    let policy = breaker(Knobs { policy: Policy::default(), table: &mut table, faults });
+    table.finish(faults);
     *spec = spec.clone().breaker(policy);
 }
 
@@ -76,50 +77,30 @@ impl Read for Auto {
     }
 }
 
-struct Knobs<'k, 't, 'f> {
-    policy: Policy,
-    table: &'k mut Table<'t>,
-    faults: &'k mut Faults<'f>,
-}
-
-impl Knobs<'_, '_, '_> {
-    fn read(mut self) -> Policy {
-        self.take("window", |policy, window: Either<u32, Duration>| {
-            policy.window = match window {
-                Either::First(calls) => Window::Count(calls),
-                Either::Second(span) => Window::Time(span),
-            };
-            if let Window::Count(calls) = policy.window {
-                policy.minimum_calls = policy.minimum_calls.min(calls);
-            }
-        });
-        self.take("minimum_calls", |policy, calls: u32| policy.minimum_calls = calls);
-        self.take("failure_rate", |policy, rate: f64| policy.failure_rate = rate);
-        self.take("slow_call", |policy, span: Duration| policy.slow_call = span);
-        self.take("slow_call_rate", |policy, rate: f64| policy.slow_call_rate = rate);
-        self.take("cool_down_max", |policy, span: Duration| {
-            policy.cool_down_max = span;
-            policy.cool_down = policy.cool_down.min(span);
-        });
-        self.take("cool_down", |policy, span: Duration| policy.cool_down = span);
-        self.take("cool_down_growth", |policy, factor: f64| policy.cool_down_growth = factor);
-        self.take("cool_down_jitter", |policy, share: f64| policy.cool_down_jitter = share);
-        self.take("probes", |policy, probes: u32| policy.probes = probes);
-        self.take("count_timeouts", |policy, count: bool| policy.count_timeouts = count);
-        self.take("count_refusals", |policy, count: bool| policy.count_refusals = count);
-        self.policy
-    }
-
-    /// Reads one knob and applies it, if it is allowed.
-    fn take<T: Read>(&mut self, key: &'static str, apply: impl Fn(&mut Policy, T)) {
-        let Some(Field { value, place }) = self.table.take::<T>(key, self.faults) else {
-            return;
+/// Reads every knob of a breaker.
+fn breaker(mut knobs: Knobs<'_, '_, '_, Policy>) -> Policy {
+    knobs.take("window", |policy, window: Either<u32, Duration>| {
+        policy.window = match window {
+            Either::First(calls) => Window::Count(calls),
+            Either::Second(span) => Window::Time(span),
         };
-        let mut policy = self.policy;
-        apply(&mut policy, value);
-        match policy.check() {
-            Ok(()) => self.policy = policy,
-            Err(error) => self.faults.add(&place, error.rule, error.fix),
+        if let Window::Count(calls) = policy.window {
+            policy.minimum_calls = policy.minimum_calls.min(calls);
         }
-    }
+    });
+    knobs.take("minimum_calls", |policy, calls: u32| policy.minimum_calls = calls);
+    knobs.take("failure_rate", |policy, rate: f64| policy.failure_rate = rate);
+    knobs.take("slow_call", |policy, span: Duration| policy.slow_call = span);
+    knobs.take("slow_call_rate", |policy, rate: f64| policy.slow_call_rate = rate);
+    knobs.take("cool_down_max", |policy, span: Duration| {
+        policy.cool_down_max = span;
+        policy.cool_down = policy.cool_down.min(span);
+    });
+    knobs.take("cool_down", |policy, span: Duration| policy.cool_down = span);
+    knobs.take("cool_down_growth", |policy, factor: f64| policy.cool_down_growth = factor);
+    knobs.take("cool_down_jitter", |policy, share: f64| policy.cool_down_jitter = share);
+    knobs.take("probes", |policy, probes: u32| policy.probes = probes);
+    knobs.take("count_timeouts", |policy, count: bool| policy.count_timeouts = count);
+    knobs.take("count_refusals", |policy, count: bool| policy.count_refusals = count);
+    knobs.policy
 }

@@ -24,10 +24,11 @@
 //! | `partition.NAME` | `slots`, `queue`, `max_wait`, `run_limit`, `cancel_grace`, `replace_overdue`, `reserve_max`, `dispatch`, `tenant_max`, `tenant_queue`, `tenant_slots`, `tenant_weights`, `min_run` (or `"auto"`), `rate` (`"20/s"`), `burst`, `throttle_max`, as [`PartitionSpec`] has them, and one driver |
 //! | `partition.NAME`, a family | `by`, the knobs, and `members`: for each key a driver's table |
 //! | `….breaker` | `window` (calls, or a span of time), `minimum_calls`, `failure_rate`, `slow_call`, `slow_call_rate`, `cool_down`, `cool_down_growth`, `cool_down_max`, `cool_down_jitter`, `probes`, `count_timeouts`, `count_refusals`, as a [breaker's policy](crate::resilience::breaker::Policy) has them |
+//! | `….retry_budget` | `ratio`, `floor`, `window`, as a [budget](crate::resilience::budget::Policy) has them |
 //! | `….http` | `base_url`, `headers`, `connect_timeout`, `body_max`, `redirects` |
 //! | `….sql` | `url` (`sqlite:…` or `postgres://…`), and for SQLite `read_only`, `create` |
 //! | `….process` | `dir`, `env`, `env_allow`, `term_grace`, `shim`, `cgroup`, and the bounds `memory`, `cpu_seconds`, `file_size`, `open_files`, `nice`, `cpus`, `output_kept`, `output_max` |
-//! | `tool.NAME` | `partition`, `args`, and those of its partition's driver: |
+//! | `tool.NAME` | `partition`, `args`, `idempotent`, `retry`: a table with `attempts`, `backoff`, `backoff_max`, `on` (words such as `"busy"`), as a [retry policy](crate::resilience::retry::Policy) has them; and those of its partition's driver: |
 //! | http | `method` (`GET`), `path`, `query`, `headers`, `body`, `accept`, `keep_headers`, `idempotency_header` |
 //! | sql | `sql`, `params`, `max_rows`, `max_bytes` |
 //! | process | `command`, `stdin`, `dir`, `env`, `env_allow`, `ok_exit_codes`, and the bounds |
@@ -73,10 +74,12 @@ mod fault;
 #[cfg(feature = "http")]
 mod http;
 mod partition;
+mod policy;
 #[cfg(all(feature = "process", unix))]
 mod process;
 mod raw;
 mod reserve;
+mod retry;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod sql;
 mod tool;
@@ -88,6 +91,7 @@ use std::sync::Arc;
 
 pub use fault::{ConfigError, Fault};
 
+use crate::resilience::retry::Policy;
 use crate::runtime::{Builder, PartitionSpec, Runtime, SpecError};
 use driver::{Context, Driver, Opened};
 use family::Membership;
@@ -114,6 +118,8 @@ pub struct Config {
     file: String,
     reserve: u32,
     sections: Vec<Section>,
+    /// Tools whose calls are attempted again.
+    retries: Vec<(Arc<str>, Policy)>,
 }
 
 /// One partition: its knobs, its driver, the names of its tools.
@@ -168,7 +174,7 @@ impl Config {
             Context { dir: Path::new(name).parent().unwrap_or(Path::new("")), lookup: &lookup };
         let mut drafts = drafts(&mut root, &context, &mut faults);
         let reserve = reserve::read(&mut root, &drafts, &mut faults);
-        tool::read(&mut root, &mut drafts, &context, &mut faults);
+        let retries = tool::read(&mut root, &mut drafts, &context, &mut faults);
         root.finish(&mut faults);
         for draft in &drafts {
             draft.check(&mut faults);
@@ -176,7 +182,7 @@ impl Config {
         faults.into_result()?;
         let sections = drafts.into_iter().map(|draft| draft.section).collect();
         let file = name.to_owned();
-        Ok(Config { file, reserve, sections })
+        Ok(Config { file, reserve, sections, retries })
     }
 
     /// Opens every driver and starts the partitions. Connects to nothing: the first call does.
@@ -214,7 +220,9 @@ impl Config {
                 }
             }
         }
-        Ok(families.into_builder(builder))
+        let builder = families.into_builder(builder);
+        let retries = self.retries.iter().cloned();
+        Ok(retries.fold(builder, |builder, (tool, policy)| builder.retry(tool, policy)))
     }
 
     /// A fault that was none when the file was read.

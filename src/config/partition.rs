@@ -40,6 +40,7 @@ pub(super) fn read(name: &str, table: &mut Table<'_>, faults: &mut Faults<'_>) -
     knobs.tenant_weights(dispatch);
     let mut spec = knobs.spec;
     super::door::read(&mut spec, table, faults);
+    super::retry::read_budget(&mut spec, table, faults);
     spec
 }
 

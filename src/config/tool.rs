@@ -6,6 +6,8 @@ use super::Draft;
 use super::driver::{self, Context};
 use super::fault::Faults;
 use super::raw::{Table, nearest};
+use super::retry;
+use crate::resilience::retry::Policy;
 
 /// A tool that has been read.
 pub(super) struct Read<'t> {
@@ -15,18 +17,22 @@ pub(super) struct Read<'t> {
     pub(super) sound: bool,
 }
 
-/// Reads all tools into the drafts of their partitions.
+/// Reads all tools into the drafts of their partitions, and which of them are attempted again how.
 pub(super) fn read<'t>(
     root: &mut Table<'t>,
     drafts: &mut [Draft<'t>],
     context: &Context<'_>,
     faults: &mut Faults<'_>,
-) {
+) -> Vec<(Arc<str>, Policy)> {
+    let mut retries = Vec::new();
     for (name, node) in root.entries("tool", faults).unwrap_or_default() {
-        if let Some(table) = node.table(faults) {
+        if let Some(mut table) = node.table(faults) {
+            let policy = retry::read(&mut table, faults);
+            retries.extend(policy.map(|policy| (Arc::from(&*name), policy)));
             read_one(&name, table, drafts, context, faults);
         }
     }
+    retries
 }
 
 fn read_one<'t>(

@@ -7,6 +7,7 @@ mod families;
 mod faults;
 mod knobs;
 mod reserve;
+mod retry;
 mod tools;
 
 use std::ffi::OsString;
