@@ -1,5 +1,5 @@
-//! What the door costs: a no-op call of a partition with everything switched on against the same
-//! call with everything off. `cargo bench --bench door --no-default-features`
+//! What the door costs: a no-op call of a partition with everything switched on (deadline, throttling,
+//! rate, breaker, retries and their budget, a key) against the same call with everything off. `cargo bench --bench door --no-default-features`
 
 #![allow(clippy::print_stdout, reason = "its figures are its product")]
 
@@ -9,9 +9,10 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use support::compare;
-use watertight::call::Terms;
+use watertight::call::{Run, Terms};
 use watertight::resilience::breaker;
 use watertight::resilience::deadline::MinRun;
+use watertight::resilience::retry::Policy;
 use watertight::{Partition, PartitionSpec, Runtime};
 
 const CALLS: u32 = 20_000;
@@ -33,8 +34,8 @@ fn main() {
         .expect("eight threads");
     let off = runtime.partition("off").expect("it was just built");
     let on = runtime.partition("on").expect("it was just built");
-    let calls = compare(BLOCKS, || call(off), || call(on));
-    println!("per call: off {:.0} ns, on {:.0} ns", call(off), call(on));
+    let calls = compare(BLOCKS, || call(off), || retriable_call(on));
+    println!("per call: off {:.0} ns, on {:.0} ns", call(off), retriable_call(on));
     println!("per permit: off {:.0} ns, on {:.0} ns", permit(off), permit(on));
     assert!(calls.report("call with everything on / off", 1.25), "the bound is broken");
 }
@@ -43,6 +44,15 @@ fn call(partition: &Partition) -> f64 {
     let terms = Terms::new().deadline(Duration::from_secs(60));
     per_call(|n| {
         let outcome = partition.call_with(terms.clone(), move |_run| Ok(n));
+        assert!(black_box(outcome).is_ok());
+    })
+}
+
+fn retriable_call(partition: &Partition) -> f64 {
+    let terms = Terms::new().deadline(Duration::from_secs(60)).idempotency_key("key");
+    per_call(|n| {
+        let body = move |_run: &Run| Ok(n);
+        let outcome = partition.call_with_retry(terms.clone(), Policy::default(), body);
         assert!(black_box(outcome).is_ok());
     })
 }

@@ -38,6 +38,12 @@ impl<T> Offer<T> {
             reentrant: false,
         }
     }
+
+    /// The same offer of `payload`.
+    pub(crate) fn with<U>(self, payload: U) -> Offer<U> {
+        let Offer { tenant, wait_until, deadline, run_for, reentrant, .. } = self;
+        Offer { payload, tenant, wait_until, deadline, run_for, reentrant }
+    }
 }
 
 /// What becomes of an offer.

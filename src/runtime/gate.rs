@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use super::actions::{Actions, Job};
 use super::cell::{Call, Ended, Said};
 use super::lender::Membership;
+use super::permit::Waiter;
 use super::spec::PartitionSpec;
-use super::state::{State, Waiting, Who, cancelled};
+use super::state::{Offered, State, Waiting, Who, cancelled};
 use super::sync::{Condvar, Mutex, MutexGuard};
 use crate::admission::{Offer, Policy, PolicyError, SlotId};
-use crate::call::Tenant;
 use crate::outcome::CancelledBy;
 use crate::resilience::throttle;
 use crate::time::{Clock, Time};
@@ -21,14 +21,6 @@ use crate::time::{Clock, Time};
 /// How long the timekeeper stays parked *with* a target when nothing is due, so that the next
 /// start of a hot loop need not wake it.
 const LINGER: Duration = Duration::from_secs(1);
-
-/// What becomes of an offer, once the gate is left.
-pub(crate) enum Offered {
-    Started(SlotId),
-    Waiting,
-    /// Turned away; the answer is among the actions.
-    Rejected,
-}
 
 /// What a worker has left to do when a run has ended.
 pub(crate) enum End {
@@ -88,54 +80,49 @@ impl Gate {
         self.run_limit
     }
 
-    /// Makes an offer. What follows from it is left in `actions`, a call's start included.
-    pub(crate) fn offer(&self, now: Time, offer: Offer<Waiting>, actions: &mut Actions) -> Offered {
-        self.section(now, actions, |state, now, actions| {
-            if let Who::Call(call) = &offer.payload.who {
-                state.first_attempt(now, call.about().again.is_some());
-            }
-            state.admit(now, offer, actions)
-        })
-    }
-
-    /// Gives a slot to a permit that need not wait; `None`: it has not been offered yet.
-    pub(crate) fn start_permit(
-        &self,
-        now: Time,
-        tenant: Option<&Tenant>,
-        deadline: Time,
-    ) -> Option<SlotId> {
-        let mut state = self.state.lock();
-        if state.door.is_some() {
-            return None;
-        }
-        let now = state.tick(now);
-        let slot = state.scheduler.start_now(now, tenant, deadline, Time::MAX)?;
-        state.note_start();
-        self.leave(state);
-        Some(slot)
-    }
-
-    /// Starts a call that need not wait; `None`: it has not been offered yet.
-    pub(crate) fn start_call(
+    /// Offers a call for the first time: it starts at once, or what follows is left in `actions`.
+    #[inline]
+    pub(crate) fn offer_call(
         &self,
         now: Time,
         call: &Arc<dyn Call>,
-        tenant: Option<&Tenant>,
-        run_for: Duration,
+        terms: Offer<()>,
+        actions: &mut Actions,
     ) -> Option<Job> {
-        let deadline = call.about().deadline;
         let mut state = self.state.lock();
-        if state.door.is_some() {
-            return None;
-        }
         let now = state.tick(now);
-        let slot = state.scheduler.start_now(now, tenant, deadline, now + run_for)?;
         state.first_attempt(now, call.about().again.is_some());
-        state.note_start();
-        let job = state.run(now, Arc::clone(call), slot, Duration::ZERO);
+        let job = match state.offer(now, terms, || Who::Call(Arc::clone(call)), actions) {
+            Offered::AtOnce(slot) => Some(state.run(now, Arc::clone(call), slot, Duration::ZERO)),
+            Offered::Contested(_) => {
+                state.dispatch(now, actions);
+                None
+            }
+        };
         self.leave(state);
-        Some(job)
+        job
+    }
+
+    /// Offers a permit: it has a slot at once, or what follows is left in `actions`, for the `waiter`.
+    #[inline]
+    pub(crate) fn offer_permit(
+        &self,
+        now: Time,
+        waiter: impl FnOnce() -> Arc<Waiter>,
+        terms: Offer<()>,
+        actions: &mut Actions,
+    ) -> Option<SlotId> {
+        let mut state = self.state.lock();
+        let now = state.tick(now);
+        let slot = match state.offer(now, terms, || Who::Permit(waiter()), actions) {
+            Offered::AtOnce(slot) => Some(slot),
+            Offered::Contested(slot) => {
+                state.dispatch(now, actions);
+                slot
+            }
+        };
+        self.leave(state);
+        slot
     }
 
     /// The call in `slot` has ended, as `ended` says, and its slot is free; unless it has been

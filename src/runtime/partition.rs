@@ -8,14 +8,13 @@ use std::time::Duration;
 use super::actions::{Actions, Errand, Job};
 use super::body::{Body, Once};
 use super::cell::{About, Call, Cell, Late, Pending};
-use super::gate::{Gate, Offered};
+use super::gate::Gate;
 use super::lender::Membership;
 use super::lineage::{self, PartitionId};
 use super::permit::{Permit, Waiter};
 use super::retry::Again;
 use super::shutdown::Alive;
 use super::spec::PartitionSpec;
-use super::state::{Waiting, Who};
 use super::sync::{AtomicBool, Receiver, Sender, TrySendError, bounded};
 use super::ticket::{Backstop, Ticket};
 use super::turn::Completed;
@@ -245,7 +244,7 @@ impl Partition {
         });
         let cell = Arc::new(Cell::new(about, body, completed)) as Arc<dyn Pending<T>>;
         let call = Arc::clone(&cell) as Arc<dyn Call>;
-        let backstop = self.offer_call(now, call, terms.tenant, deadline);
+        let backstop = self.offer_call(now, &call, terms.tenant, deadline);
         Ticket::new(Arc::clone(shared), cell, backstop)
     }
 
@@ -253,31 +252,33 @@ impl Partition {
     fn offer_call(
         &self,
         now: Time,
-        call: Arc<dyn Call>,
+        call: &Arc<dyn Call>,
         tenant: Option<Tenant>,
         deadline: Time,
     ) -> Backstop {
         let gate = &self.shared.gate;
         let run_for = gate.run_limit().saturating_add(gate.cancel_grace());
-        let backstop = Backstop::new(now + self.shared.spec.max_wait, deadline, run_for);
-        if let Some(job) = gate.start_call(now, &call, tenant.as_ref(), run_for) {
-            self.shared.hand_off(job);
-            return backstop;
-        }
-        let offer = Offer { tenant, run_for, ..self.offer(Who::Call(call), now, deadline) };
+        let terms = self.terms(now, tenant, deadline, run_for);
+        let backstop = Backstop::new(terms.wait_until, deadline, run_for);
         let mut actions = Actions::default();
-        gate.offer(now, offer, &mut actions);
-        self.shared.act(actions);
+        if let Some(job) = gate.offer_call(now, call, terms, &mut actions) {
+            self.shared.hand_off(job);
+        } else {
+            self.shared.act(actions);
+        }
         backstop
     }
 
-    fn offer(&self, who: Who, now: Time, deadline: Time) -> Offer<Waiting> {
-        Offer {
-            wait_until: now + self.shared.spec.max_wait,
-            deadline,
-            reentrant: lineage::contains(self.shared.id),
-            ..Offer::new(Waiting::new(who))
-        }
+    fn terms(
+        &self,
+        now: Time,
+        tenant: Option<Tenant>,
+        deadline: Time,
+        run_for: Duration,
+    ) -> Offer<()> {
+        let wait_until = now + self.shared.spec.max_wait;
+        let reentrant = lineage::contains(self.shared.id);
+        Offer { payload: (), tenant, wait_until, deadline, run_for, reentrant }
     }
 
     /// Takes a slot for work on this thread, and blocks for it at most for `max_wait`.
@@ -288,11 +289,7 @@ impl Partition {
     /// partition is closed, in an outcome that a harness can show to a model like any other.
     #[inline]
     pub fn permit(&self) -> Result<Permit, Box<Outcome<()>>> {
-        let now = self.shared.gate.clock().now();
-        match self.shared.gate.start_permit(now, None, Time::MAX) {
-            Some(slot) => Ok(Permit::new(Arc::clone(&self.shared), slot, Duration::ZERO)),
-            None => self.offer_for_permit(Terms::default(), now, Time::MAX),
-        }
+        self.permit_with(Terms::default())
     }
 
     /// The same under `terms`: a tenant, a deadline for the wait.
@@ -302,41 +299,25 @@ impl Partition {
     /// As [`Partition::permit`], and [`CallError::Timeout`] if the deadline came first.
     #[inline]
     pub fn permit_with(&self, terms: Terms) -> Result<Permit, Box<Outcome<()>>> {
-        let shared = &self.shared;
-        let now = shared.gate.clock().now();
-        let deadline = terms.deadline.map_or(Time::MAX, |deadline| now + deadline);
-        match shared.gate.start_permit(now, terms.tenant.as_ref(), deadline) {
-            Some(slot) => Ok(Permit::new(Arc::clone(shared), slot, Duration::ZERO)),
-            None => self.offer_for_permit(terms, now, deadline),
-        }
-    }
-
-    /// Waits for a permit, unless there is one by now.
-    #[cold]
-    fn offer_for_permit(
-        &self,
-        terms: Terms,
-        now: Time,
-        deadline: Time,
-    ) -> Result<Permit, Box<Outcome<()>>> {
         super::sync::thread_local! {
             static WAITER: Arc<Waiter> = Arc::default();
         }
         let shared = &self.shared;
-        WAITER.with(|waiter| {
-            let payload = Who::Permit(Arc::clone(waiter));
-            let offer = Offer { tenant: terms.tenant, ..self.offer(payload, now, deadline) };
-            let backstop = Backstop::new(offer.wait_until, deadline, Duration::MAX);
-            let mut actions = Actions::default();
-            let offered = shared.gate.offer(now, offer, &mut actions);
-            shared.act(actions);
-            if let Offered::Started(slot) = offered {
-                return Ok(Permit::new(Arc::clone(shared), slot, Duration::ZERO));
-            }
-            self.await_permit(waiter, backstop, terms.attempt.max(1))
-        })
+        let now = shared.gate.clock().now();
+        let deadline = terms.deadline.map_or(Time::MAX, |deadline| now + deadline);
+        let offer = self.terms(now, terms.tenant, deadline, Duration::MAX);
+        let backstop = Backstop::new(offer.wait_until, deadline, Duration::MAX);
+        let mut actions = Actions::default();
+        let waiter = || WAITER.with(Arc::clone);
+        let slot = shared.gate.offer_permit(now, waiter, offer, &mut actions);
+        shared.act(actions);
+        match slot {
+            Some(slot) => Ok(Permit::new(Arc::clone(shared), slot, Duration::ZERO)),
+            None => self.await_permit(&waiter(), backstop, terms.attempt.max(1)),
+        }
     }
 
+    #[cold]
     fn await_permit(
         &self,
         waiter: &Waiter,

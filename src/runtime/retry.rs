@@ -15,7 +15,7 @@ use super::body::Repeatable;
 use super::cell::{Call, Late, Unanswered};
 use super::partition::Partition;
 use super::random::Random;
-use super::state::{Running, State, Waiting, Who, cancelled};
+use super::state::{Offered, Running, State, Who, cancelled};
 use super::ticket::Ticket;
 use super::turn::{Completed, Turn};
 use crate::admission::{Offer, PolicyError};
@@ -226,15 +226,19 @@ impl State {
         let Some(again) = &about.again else {
             return;
         };
-        let offer = Offer {
+        let terms = Offer {
+            payload: (),
             tenant: again.tenant.clone(),
             wait_until: now + self.max_wait,
             deadline: about.deadline,
             run_for: self.run_for,
             reentrant: again.reentrant,
-            ..Offer::new(Waiting::new(Who::Call(Arc::clone(call))))
         };
-        self.admit(now, offer, actions);
+        if let Offered::AtOnce(slot) =
+            self.offer(now, terms, || Who::Call(Arc::clone(call)), actions)
+        {
+            actions.start(self.run(now, Arc::clone(call), slot, Duration::ZERO));
+        }
     }
 
     /// Takes back a call that sleeps; whether it did.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::actions::{Actions, Answer, Job};
 use super::cell::{Call, Said};
 use super::door::{Door, Pass};
-use super::gate::Offered;
 use super::lender::Membership;
 use super::permit::Waiter;
 use super::retry::Retries;
@@ -28,16 +27,19 @@ pub(crate) struct Waiting {
     pub(super) pass: Pass,
 }
 
-impl Waiting {
-    pub(super) fn new(who: Who) -> Waiting {
-        Waiting { who, pass: Pass::default() }
-    }
-}
-
 /// Who waits for a slot.
 pub(crate) enum Who {
     Call(Arc<dyn Call>),
     Permit(Arc<Waiter>),
+}
+
+/// What becomes of an offer.
+pub(super) enum Offered {
+    /// It has this slot, without a wait; nothing else has been done for it.
+    AtOnce(SlotId),
+    /// It has this slot, or waits, or has been turned away: what follows is among the actions, once
+    /// the section has dispatched.
+    Contested(Option<SlotId>),
 }
 
 /// Who has a slot now.
@@ -125,51 +127,80 @@ impl State {
         })
     }
 
-    /// Makes an offer. What follows from it is left in `actions`, a call's start included.
-    pub(super) fn admit(
+    /// Makes an offer; `who` is asked for if it does not start at once. What follows from it is left
+    /// in `actions`.
+    #[inline]
+    pub(super) fn offer(
         &mut self,
         now: Time,
-        mut offer: Offer<Waiting>,
+        mut terms: Offer<()>,
+        who: impl FnOnce() -> Who,
         actions: &mut Actions,
     ) -> Offered {
-        if let Err(error) = self.pass_door(now, &mut offer) {
-            self.turn_away(offer.payload.who, error, Duration::ZERO, actions);
-            return Offered::Rejected;
+        let pass = match self.pass_door(now, &mut terms) {
+            Ok(pass) => pass,
+            Err(error) => {
+                self.turn_away(who(), error, Duration::ZERO, actions);
+                return Offered::Contested(None);
+            }
+        };
+        let (tenant, run_until) = (terms.tenant.as_ref(), now + terms.run_for);
+        if let Some(slot) = self.scheduler.start_now(now, tenant, terms.deadline, run_until) {
+            self.keep(slot, pass);
+            self.note_start();
+            return Offered::AtOnce(slot);
         }
-        match self.offer(now, offer) {
+        Offered::Contested(self.contest(now, terms.with(Waiting { who: who(), pass }), actions))
+    }
+
+    /// What a call was let in with is its slot's from now on.
+    #[inline]
+    fn keep(&mut self, slot: SlotId, pass: Pass) {
+        if let Some(door) = &mut self.door {
+            door.keep(slot, pass);
+        }
+    }
+
+    /// Offers what has passed the door to the scheduler.
+    fn contest(
+        &mut self,
+        now: Time,
+        offer: Offer<Waiting>,
+        actions: &mut Actions,
+    ) -> Option<SlotId> {
+        let State { scheduler, effects, member, .. } = self;
+        let may_borrow = || member.as_ref().is_some_and(Membership::take);
+        match scheduler.offer_or_borrow(now, offer, effects, may_borrow) {
             Decision::Start(started) => {
                 let slot = started.slot;
                 if let Begun::Call(job) = self.started(now, started) {
                     actions.start(job);
                 }
-                Offered::Started(slot)
+                Some(slot)
             }
             Decision::Wait(id) => {
                 if let Some(Who::Call(call)) = self.scheduler.waiting(id).map(|waits| &waits.who) {
                     *call.about().waiter.lock() = Some(id);
                 }
-                Offered::Waiting
+                None
             }
             Decision::Reject(rejected) => {
                 self.rejected(rejected, actions);
-                Offered::Rejected
+                None
             }
         }
     }
 
     /// Lets an offer through the door, if there is one.
-    pub(super) fn pass_door(
-        &mut self,
-        now: Time,
-        offer: &mut Offer<Waiting>,
-    ) -> Result<(), CallError> {
+    #[inline]
+    fn pass_door(&mut self, now: Time, terms: &mut Offer<()>) -> Result<Pass, CallError> {
         let Some(door) = self.door.as_mut().filter(|_| !self.scheduler.is_closed()) else {
-            return Ok(());
+            return Ok(Pass::default());
         };
-        let admitted = door.admit(now, offer.deadline, offer.wait_until);
+        let admitted = door.admit(now, terms.deadline, terms.wait_until);
         let (pass, wait_until) = admitted.inspect_err(|_| self.refused += 1)?;
-        (offer.payload.pass, offer.wait_until) = (pass, wait_until);
-        Ok(())
+        terms.wait_until = wait_until;
+        Ok(pass)
     }
 
     /// Takes back what a call was let in with that found no slot.
@@ -201,13 +232,6 @@ impl State {
         shuts
     }
 
-    /// Offers a call, which may go straight into a slot of the reserve.
-    pub(super) fn offer(&mut self, now: Time, offer: Offer<Waiting>) -> Decision<Waiting> {
-        let State { scheduler, effects, member, .. } = self;
-        scheduler
-            .offer_or_borrow(now, offer, effects, || member.as_ref().is_some_and(Membership::take))
-    }
-
     /// The present time of a section whose thread read the clock at `now`.
     #[inline]
     pub(super) fn tick(&mut self, now: Time) -> Time {
@@ -224,9 +248,7 @@ impl State {
             self.wait.record(waited);
             self.max_in_flight = self.max_in_flight.max(self.occupied());
         }
-        if let Some(door) = &mut self.door {
-            door.keep(slot, payload.pass);
-        }
+        self.keep(slot, payload.pass);
         match payload.who {
             Who::Call(call) => Begun::Call(self.run(now, call, slot, waited)),
             Who::Permit(waiter) => Begun::Permit(waiter, slot, waited),
