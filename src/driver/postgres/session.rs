@@ -23,6 +23,9 @@ use crate::time::Time;
 const STATEMENTS: usize = 256;
 /// A connection that served a call so recently is not asked whether it still does.
 const FRESH: Duration = Duration::from_millis(500);
+/// One that did only just now is not even looked at: what goes wrong meanwhile may as well during the
+/// next call, and a look costs a fiftieth of a short query.
+const HOT: Duration = Duration::from_millis(1);
 /// How long it has for the answer, before it is replaced. Long enough for a busy server, which new
 /// connections would make busier.
 const TEST_LIMIT: Duration = Duration::from_millis(200);
@@ -33,7 +36,7 @@ const CLIENT_CHECK_MS: u32 = 500;
 pub(super) struct Session {
     client: Client,
     socket: Option<Arc<TcpStream>>,
-    request: CancelRequest,
+    request: Arc<CancelRequest>,
     statements: HashMap<Arc<str>, Statement>,
     used_at: Time,
     /// Nothing is under way on it: false while a query runs, and for good if it did not end.
@@ -52,7 +55,7 @@ impl Session {
         let mut session = Session {
             client,
             socket,
-            request,
+            request: Arc::new(request),
             statements: HashMap::new(),
             used_at: now,
             at_rest: true,
@@ -73,21 +76,22 @@ impl Session {
         self.socket.as_ref().is_none_or(|socket| call.holds(socket))
     }
 
-    /// Whether it can serve a call that began `now`. Looks at the socket, and asks the server if that does not
-    /// tell. Blocks for [`TEST_LIMIT`] at most.
+    /// Whether it can serve a call that began `now`. Unless it is hot, looks at the socket, and asks
+    /// the server if that does not tell. Blocks for [`TEST_LIMIT`] at most.
     pub(super) fn is_fit(&mut self, now: Time) -> bool {
         if !self.at_rest || self.client.is_closed() {
             return false;
         }
+        let idle = now - self.used_at;
         let quiet = match &self.socket {
-            None => true,
-            Some(socket) => match socket.peek(&mut [0]) {
+            Some(socket) if idle >= HOT => match socket.peek(&mut [0]) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => true,
                 Ok(1..) => false,
                 Ok(0) | Err(_) => return false,
             },
+            _ => true,
         };
-        let fresh = quiet && now - self.used_at < FRESH;
+        let fresh = quiet && idle < FRESH;
         self.used_at = now;
         fresh || self.client.is_valid(TEST_LIMIT).is_ok()
     }
@@ -98,8 +102,8 @@ impl Session {
     }
 
     /// How to ask the server to cancel what runs on it.
-    pub(super) fn cancel_request(&self) -> CancelRequest {
-        self.request.clone()
+    pub(super) fn cancel_request(&self) -> Arc<CancelRequest> {
+        Arc::clone(&self.request)
     }
 
     /// Runs `plan` and keeps what comes back. Blocks until the server has answered.

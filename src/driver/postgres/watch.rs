@@ -37,7 +37,7 @@ struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     clock: Clock,
-    requests: Sender<(u64, CancelRequest)>,
+    requests: Sender<(u64, Arc<CancelRequest>)>,
 }
 
 #[derive(Default)]
@@ -58,7 +58,7 @@ struct Call {
     ending: Option<FailureReason>,
     socket: Option<Arc<TcpStream>>,
     /// What to ask the server, while it runs a query for this call.
-    request: Option<CancelRequest>,
+    request: Option<Arc<CancelRequest>>,
 }
 
 impl Watch {
@@ -130,7 +130,7 @@ impl Watched {
     }
 
     /// From now on ending the call asks the server first. `false`: it is being ended.
-    pub(super) fn asks(&self, request: CancelRequest) -> bool {
+    pub(super) fn asks(&self, request: Arc<CancelRequest>) -> bool {
         let mut state = self.shared.state.lock();
         match state.call(self.id) {
             Some(call) if call.ending.is_none() => {
