@@ -37,6 +37,7 @@ fn a_killed_backend_fails_its_own_call_only() {
     let over = |calls: &[InFlight]| calls.iter().filter(|call| call.call.is_finished()).count();
     eventually("the killed calls have ended", || over(&calls) == CALLS as usize - 1);
     assert_eq!(napping(&mut outside).len(), 1, "the fourth goes on");
+    bench.neighbour_is_well();
     calls.iter().for_each(|call| call.token.cancel());
     let mut reasons: Vec<_> = calls.drain(..).map(|call| call.failure().0).collect();
     reasons.sort_by_key(|reason| reason.as_str());
@@ -105,6 +106,7 @@ fn stopped_backends_hold_no_call_beyond_its_limit() {
     let calls = bench.in_flight(LIMIT);
     let stopped: Vec<_> = napping(&mut outside).into_iter().map(Stopped::stop).collect();
     assert_eq!(stopped.len(), CALLS as usize);
+    bench.neighbour_is_well();
     for call in calls {
         let (reason, executed, _) = call.failure();
         assert_eq!((reason, executed), (FailureReason::Limit, Executed::Unknown));
@@ -151,6 +153,7 @@ fn a_stopped_postmaster_holds_no_call_beyond_its_limit() {
     let mut outside = bench.cluster.client();
     let mut calls = bench.in_flight(LIMIT);
     let postmaster = Stopped::stop(bench.cluster.postmaster());
+    bench.neighbour_is_well();
     let last = calls.pop().unwrap();
     last.token.cancel();
     assert_eq!(last.failure().0, FailureReason::Cancelled);
@@ -178,6 +181,7 @@ fn a_restart_of_the_server_needs_none_of_the_pool() {
     let mut bench = Bench::own(&[]);
     let calls = bench.in_flight(AMPLE);
     bench.server().stop();
+    bench.neighbour_is_well();
     for call in calls {
         let (reason, executed, took) = call.failure();
         assert_eq!((reason, executed), (FailureReason::ServerDown, Executed::Unknown));
@@ -204,6 +208,7 @@ fn a_dead_relay_holds_no_call_beyond_its_limit() {
     let mut outside = bench.cluster.client();
     let mut calls = bench.in_flight(LIMIT);
     relay.die();
+    bench.neighbour_is_well();
     let last = calls.pop().unwrap();
     last.token.cancel();
     assert_eq!(last.failure().0, FailureReason::Cancelled);
@@ -228,6 +233,7 @@ fn connections_that_others_have_taken_are_said_to_be_so() {
     let (reason, executed, took) = InFlight::start(&bench.one, AMPLE).failure();
     assert_eq!((reason, executed), (FailureReason::PoolExhausted, Executed::No));
     assert!(took < FENCE, "it took {took:?}");
+    bench.neighbour_is_well();
     drop(others);
     eventually("the server has let them go", || bench.one(LIMIT).is_ok());
 }

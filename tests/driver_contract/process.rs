@@ -56,11 +56,6 @@ impl Driver for Children {
             _ => Work::Full,
         }
     }
-
-    /// `process_leak` has a thousand.
-    fn rounds(&self) -> u32 {
-        200
-    }
 }
 
 /// A child, one in a session of its own, and an orphan.

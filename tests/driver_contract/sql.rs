@@ -58,11 +58,6 @@ impl Driver for Postgresql {
     fn connections(&self) -> usize {
         self.activity().0.try_into().expect("a count")
     }
-
-    /// After each of them a process of the server's own ends and another begins.
-    fn rounds(&self) -> u32 {
-        200
-    }
 }
 
 #[test]

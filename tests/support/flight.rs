@@ -41,6 +41,8 @@ pub(crate) struct Bench {
     pub(crate) db: Database,
     pub(crate) sleep: Arc<dyn Tool>,
     pub(crate) one: Arc<dyn Tool>,
+    /// The same in another partition, on the server that tests share.
+    near: (Arc<dyn Tool>, Arc<Cluster>),
     /// Given back last.
     _alone: MutexGuard<'static, ()>,
 }
@@ -72,7 +74,11 @@ impl Bench {
         let db = Postgres::new(url).open(&sizing).unwrap();
         let tool = |sql: &str| db.tool(Query::new(sql)).unwrap();
         let (sleep, one) = (tool("select 'napping' as nap, pg_sleep(60)"), tool("select 1 as one"));
-        Bench { cluster, sleep, one, db, _alone: alone }
+        let shared = Cluster::shared();
+        let near = Sizing { partition: "near".into(), ..self::sizing(CALLS) };
+        let near = Postgres::new(shared.url()).open(&near).unwrap();
+        let near = (near.tool(Query::new("select 1 as one")).unwrap(), shared);
+        Bench { cluster, sleep, one, near, db, _alone: alone }
     }
 
     /// Calls that sleep for a minute, all of them running on the server when this returns.
@@ -86,6 +92,17 @@ impl Bench {
 
     pub(crate) fn one(&self, limit: Duration) -> Result<Value, Failure> {
         call_within(&self.one, &json!({}), limit, &CancelToken::new())
+    }
+
+    /// Another partition feels nothing: no call of it takes half as long as one that is held here.
+    /// `cargo bench --bench faults` has the figures.
+    pub(crate) fn neighbour_is_well(&self) {
+        for _ in 0..100 {
+            let started = Instant::now();
+            let rows = call_within(&self.near.0, &json!({}), LIMIT, &CancelToken::new());
+            assert_eq!(rows.unwrap(), json!([{"one": 1}]));
+            assert!(started.elapsed() < LIMIT / 2, "it took {:?}", started.elapsed());
+        }
     }
 
     pub(crate) fn server(&mut self) -> &mut Cluster {
