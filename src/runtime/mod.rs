@@ -17,6 +17,7 @@ mod observe;
 mod partition;
 mod permit;
 mod random;
+mod repeat;
 mod retry;
 mod shutdown;
 mod spec;
