@@ -29,11 +29,14 @@
 //! | `….process` | `dir`, `env`, `env_allow`, `term_grace`, `shim`, `cgroup`, and the bounds `memory`, `cpu_seconds`, `file_size`, `open_files`, `nice`, `cpus`, `output_kept`, `output_max` |
 //! | `tool.NAME` | `partition`, `args`, and those of its partition's driver: |
 //! | http | `method` (`GET`), `path`, `query`, `headers`, `body`, `accept`, `keep_headers`, `idempotency_header` |
-//! | sql | `sql`, `params`, `max_rows`, `max_bytes` |
-//! | process | `command`, `stdin`, `dir`, `env`, `env_allow`, `ok_exit_codes`, and the bounds |
+//! | sql | `sql`, `params`, `max_rows`, `max_bytes`, `idempotency_param` |
+//! | process | `command`, `stdin`, `dir`, `env`, `env_allow`, `ok_exit_codes`, `idempotency_env`, and the bounds |
 //!
 //! - Spans of time are strings with a unit, `"50ms"`; sizes are numbers of bytes or `"64KiB"`.
 //! - `{name}` stands for an argument of the call, `{{` and `}}` for braces.
+//! - `idempotency_header = "Idempotency-Key"`, `idempotency_param = 3` (`$3`, the placeholder after
+//!   those of two `params`) and `idempotency_env = "IDEMPOTENCY_KEY"` say where the backend finds
+//!   the call's idempotency key: the caller's own, or one that is minted once the call has a slot.
 //! - `args` declares arguments: a type (`string`, `integer`, `number`, `boolean`, `scalar`, `any`),
 //!   or a table with `type`, `default` and `optional`.
 //! - `${NAME}` in headers, urls and env values comes from the environment, `$${` is a plain `${`.
