@@ -188,8 +188,10 @@ impl Config {
     ///
     /// What the system refuses now: threads, and what has changed since the file was read.
     pub fn build(&self) -> Result<Runtime, ConfigError> {
-        self.builder()?.build().map_err(|SpecError { partition, error }| {
-            self.late(format!("partition.{partition}.{}", error.key), error.rule, error.fix)
+        self.builder()?.build().map_err(|SpecError { partition, table, error }| {
+            let table = table.map(|table| format!("{table}.")).unwrap_or_default();
+            let key = format!("partition.{partition}.{table}{}", error.key);
+            self.late(key, error.rule, error.fix)
         })
     }
 

@@ -167,6 +167,11 @@ impl Gate {
         let now = state.tick(at);
         let runs = state.scheduler.is_running(slot);
         let Some(finished) = runs.then(|| state.scheduler.finish(now, slot)).flatten() else {
+            // It was answered for, and judged then; what the backend asks for holds all the same.
+            if state.learn(now, slot, Said { backend: None, ..said }, Duration::ZERO) {
+                state.dispatch(now, actions);
+            }
+            self.leave(state);
             return false;
         };
         state.run.record_ns(finished.ran_ns);

@@ -267,6 +267,29 @@ fn throttling_needs_no_knob_and_is_capped() {
     assert!(search.call(fine).is_ok(), "never left alone");
 }
 
+/// It came too late for its caller, and all the same the backend asks for a pause.
+#[test]
+fn a_call_that_was_answered_for_shuts_the_door_when_it_is_throttled() {
+    let (_runtime, search, hand) = one_on_manual_clock(spec().slots(1).breaker(breaker()));
+    let (hangs, body) = held();
+    let body = move |run: &Run| body(run).and_then(|()| asks_for(Some(3 * SECOND))(run));
+    let overdue = search.submit(body);
+    hangs.wait_begun();
+    hand.advance(5 * SECOND + 100 * MS);
+    assert_eq!(overdue.wait().status(), Status::Timeout);
+    let waits = search.submit(fine);
+    assert!(!waits.is_finished(), "the door is open");
+    hangs.release();
+    assert_refused(&waits.wait(), Status::Throttled, Some(3 * SECOND));
+    until("the slot is free", || search.snapshot().gauges.free == 1);
+    assert_refused(&search.call(fine), Status::Throttled, Some(3 * SECOND));
+    let seen = search.snapshot().breaker.unwrap();
+    assert_eq!((seen.calls, seen.failed), (1, 1), "it is judged once, by its time-out");
+    hand.advance(3 * SECOND);
+    assert!(search.call(fine).is_ok());
+    assert_adds_up(&search.snapshot());
+}
+
 #[test]
 fn calls_beyond_the_rate_are_told_when_and_those_without_a_slot_cost_nothing() {
     let spec = spec().max_wait(Duration::ZERO).rate("10/s".parse().unwrap()).burst(3);
@@ -333,6 +356,28 @@ fn what_a_useful_run_is_can_be_learnt() {
 }
 
 #[test]
+fn an_exception_that_comes_to_no_run_is_given_back() {
+    let (_runtime, search, hand) = one_on_manual_clock(spec().min_run(MinRun::Auto));
+    for _ in 0..8 {
+        let ends = occupy(&search);
+        hand.advance(SECOND);
+        ends.release();
+        until("the slots are free", || search.snapshot().gauges.free == 2);
+    }
+    let short = || search.call_with(Terms::new().deadline(900 * MS), fine).status();
+    search.open_breaker();
+    let refused: Vec<_> = (0..20).map(|_| short()).collect();
+    assert_eq!(refused[..19], [Status::Timeout; 19]);
+    assert_eq!((refused[19], short()), (Status::CircuitOpen, Status::CircuitOpen));
+    search.close_breaker();
+    let slots = [occupy(&search), occupy(&search)];
+    assert_eq!((short(), short()), (Status::Busy, Status::Busy), "it does not wait");
+    slots.into_iter().for_each(Held::release);
+    until("the slots are free", || search.snapshot().gauges.free == 2);
+    assert_eq!((short(), short()), (Status::Ok, Status::Timeout), "and it is one in twenty");
+}
+
+#[test]
 fn permits_count_like_calls() {
     let (_runtime, search, hand) = one_on_manual_clock(spec().breaker(breaker()));
     search.permit().unwrap().fail();
@@ -393,13 +438,14 @@ fn a_backend_that_works_and_says_no_is_not_left_alone() {
 #[test]
 fn knobs_of_the_door_are_checked() {
     let wrong = breaker::Policy { probes: 0, ..breaker() };
-    for (spec, key) in [
-        (spec().breaker(wrong), "probes"),
-        (spec().burst(2), "burst"),
-        (spec().rate("1/s".parse().unwrap()).burst(0), "burst"),
-        (spec().min_run(MinRun::Fixed(6 * SECOND)), "min_run"),
+    for (spec, said) in [
+        (spec().breaker(wrong), "breaker.probes = 0: must be 1 to 1000"),
+        (spec().burst(2), "burst = 2: means nothing without a rate"),
+        (spec().rate("1/s".parse().unwrap()).burst(0), "burst = 0: must be at least 1"),
+        (spec().min_run(MinRun::Fixed(6 * SECOND)), "min_run = 6s: must be at most run_limit"),
     ] {
-        assert_eq!(spec.check().unwrap_err().error.key, key);
+        let error = spec.check().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("partition.search.{said}")), "{error}");
         assert!(Runtime::builder().partition(spec).build().is_err());
     }
 }
