@@ -2,6 +2,7 @@
 
 mod key;
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -96,6 +97,8 @@ pub struct Run {
     pub(crate) cancel: CancelToken,
     pub(crate) attempt: u32,
     pub(crate) idempotency_key: OnceLock<Arc<str>>,
+    /// The least number of calls that the backend was said to take, and until when.
+    pub(crate) quota: Mutex<Option<(u64, Time)>>,
 }
 
 impl Run {
@@ -104,7 +107,8 @@ impl Run {
     pub fn detached(limit: Duration, cancel: CancelToken) -> Run {
         let clock = Clock::system();
         let limit_at = clock.now() + limit;
-        Run { clock, limit_at, cancel, attempt: 1, idempotency_key: OnceLock::new() }
+        let (idempotency_key, quota) = (OnceLock::new(), Mutex::new(None));
+        Run { clock, limit_at, cancel, attempt: 1, idempotency_key, quota }
     }
 
     /// What is left of the effective run limit: the partition's, or the caller's deadline if that
@@ -128,6 +132,39 @@ impl Run {
     /// when it is first asked for. A call that never had a slot has none.
     pub fn idempotency_key(&self) -> &str {
         self.idempotency_key.get_or_init(key::mint)
+    }
+
+    /// Says that the backend takes `remaining` more calls, and more only in `reset` from now. With
+    /// none remaining the partition lets no call in until then, at most for its `throttle_max`,
+    /// however this one ends. Of several quotas the one that is used up longest counts.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use watertight::outcome::Status;
+    /// use watertight::{PartitionSpec, Runtime};
+    ///
+    /// let runtime = Runtime::builder().partition(PartitionSpec::new("search")).build()?;
+    /// let search = runtime.partition("search").expect("it was just built");
+    /// let last = search.call(|run| {
+    ///     run.report_quota(0, Duration::from_secs(30));
+    ///     Ok("three hits")
+    /// });
+    /// assert!(last.is_ok());
+    /// assert_eq!(search.call(|_| Ok(())).status(), Status::Throttled);
+    /// # Ok::<(), watertight::SpecError>(())
+    /// ```
+    pub fn report_quota(&self, remaining: u64, reset: Duration) {
+        let until = self.clock.now() + reset;
+        let mut quota = self.quota.lock();
+        let known = quota.unwrap_or((u64::MAX, Time::ZERO));
+        if (remaining, Reverse(until)) < (known.0, Reverse(known.1)) {
+            *quota = Some((remaining, until));
+        }
+    }
+
+    /// What was reported, as it is at `now`.
+    pub(crate) fn quota_at(&self, now: Time) -> Option<(u64, Duration)> {
+        self.quota.lock().map(|(remaining, until)| (remaining, until - now))
     }
 }
 

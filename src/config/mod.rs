@@ -24,7 +24,7 @@
 //! | `partition.NAME` | `slots`, `queue`, `max_wait`, `run_limit`, `cancel_grace`, `replace_overdue`, `reserve_max`, `dispatch`, `tenant_max`, `tenant_queue`, `tenant_slots`, `tenant_weights`, `min_run` (or `"auto"`), `rate` (`"20/s"`), `burst`, `throttle_max`, as [`PartitionSpec`] has them, and one driver |
 //! | `partition.NAME`, a family | `by`, the knobs, and `members`: for each key a driver's table |
 //! | `….breaker` | `window` (calls, or a span of time), `minimum_calls`, `failure_rate`, `slow_call`, `slow_call_rate`, `cool_down`, `cool_down_growth`, `cool_down_max`, `cool_down_jitter`, `probes`, `count_timeouts`, `count_refusals`, as a [breaker's policy](crate::resilience::breaker::Policy) has them |
-//! | `….http` | `base_url`, `headers`, `connect_timeout`, `body_max`, `redirects` |
+//! | `….http` | `base_url`, `headers`, `connect_timeout`, `body_max`, `redirects`, `quota_headers` |
 //! | `….sql` | `url` (`sqlite:…` or `postgres://…`), and for SQLite `read_only`, `create` |
 //! | `….process` | `dir`, `env`, `env_allow`, `term_grace`, `shim`, `cgroup`, and the bounds `memory`, `cpu_seconds`, `file_size`, `open_files`, `nice`, `cpus`, `output_kept`, `output_max` |
 //! | `tool.NAME` | `partition`, `args`, and those of its partition's driver: |
@@ -37,6 +37,10 @@
 //! - `idempotency_header = "Idempotency-Key"`, `idempotency_param = 3` (`$3`, the placeholder after
 //!   those of two `params`) and `idempotency_env = "IDEMPOTENCY_KEY"` say where the backend finds
 //!   the call's idempotency key: the caller's own, or one that is minted once the call has a slot.
+//! - `quota_headers = { remaining = "x-ratelimit-remaining", reset = "x-ratelimit-reset" }` names the
+//!   headers that say how many calls are left and when there are more; one header that has both is
+//!   named by itself, `"RateLimit"`; several are a list. With none left, nothing is sent until then,
+//!   at most for `throttle_max`.
 //! - `args` declares arguments: a type (`string`, `integer`, `number`, `boolean`, `scalar`, `any`),
 //!   or a table with `type`, `default` and `optional`.
 //! - `${NAME}` in headers, urls and env values comes from the environment, `$${` is a plain `${`.

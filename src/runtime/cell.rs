@@ -219,7 +219,9 @@ where
             Err(message) => Err(CallError::Panicked { message }),
         };
         let error = result.as_ref().err();
-        let (status, said) = (error.map_or(Status::Ok, CallError::status), Said::of(error));
+        let (status, mut said) = (error.map_or(Status::Ok, CallError::status), Said::of(error));
+        let quota = run.quota_at(at).and_then(|(left, reset)| pauses.quota(left, reset));
+        said.pause = said.pause.max(quota);
         let timing = Timing { waited: job.waited, ran: at - job.started };
         let unwanted = self.store(self.about.outcome(result, timing));
         let _ = catch(|| drop(unwanted));

@@ -234,7 +234,8 @@ impl PartitionSpec {
         self
     }
 
-    /// The longest pause that the backend can have by answering `throttled`. Defaults to 60 s; 0: it
+    /// The longest pause that the backend can have by answering `throttled`, or by
+    /// [saying](crate::call::Run::report_quota) that no calls are left. Defaults to 60 s; 0: it
     /// is never left alone.
     #[must_use]
     pub fn throttle_max(mut self, most: Duration) -> PartitionSpec {

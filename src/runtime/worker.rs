@@ -9,6 +9,8 @@ use super::cell::{Ended, Said, catch};
 use super::lineage;
 use super::partition::{Inbox, Shared, Work};
 use super::sync::{Builder, Receiver};
+use parking_lot::Mutex;
+
 use crate::call::Run;
 use crate::outcome::{Status, TimeoutClock};
 
@@ -75,6 +77,7 @@ impl Shared {
                     .idempotency_key
                     .clone()
                     .map_or_else(OnceLock::new, OnceLock::from),
+                quota: Mutex::new(None),
             };
             job.call.execute(&run, job, self.gate.pauses())
         } else {

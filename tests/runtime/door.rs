@@ -244,6 +244,41 @@ fn assert_refused_run<T>(outcome: &Outcome<T>, hint: Duration) {
 }
 
 #[test]
+fn a_quota_that_is_used_up_shuts_the_door_until_its_reset() {
+    let (_runtime, search, hand) = one_on_manual_clock(spec().slots(1).throttle_max(9 * SECOND));
+    let some_left = |run: &Run| {
+        run.report_quota(1, 8 * SECOND);
+        fine(run)
+    };
+    assert!(search.call(some_left).is_ok() && search.call(fine).is_ok());
+    let (last, body) = held();
+    let running = search.submit(move |run: &Run| {
+        run.report_quota(0, 2 * SECOND);
+        run.report_quota(0, 5 * SECOND);
+        run.report_quota(0, 3 * SECOND);
+        run.report_quota(7, 8 * SECOND);
+        body(run)
+    });
+    last.wait_begun();
+    let waits = search.submit(fine);
+    hand.advance(SECOND);
+    last.release();
+    assert!(running.wait().is_ok(), "it was the last one, and it went well");
+    assert_refused(&waits.wait(), Status::Throttled, Some(4 * SECOND));
+    assert_refused(&search.call(fine), Status::Throttled, Some(4 * SECOND));
+    hand.advance(4 * SECOND);
+    let fails = |run: &Run| {
+        run.report_quota(0, 86_400 * SECOND);
+        broken(run)
+    };
+    assert_eq!(search.call(fails).status(), Status::Failed);
+    assert_refused(&search.call(fine), Status::Throttled, Some(9 * SECOND));
+    hand.advance(9 * SECOND);
+    assert!(search.call(fine).is_ok());
+    assert_adds_up(&search.snapshot());
+}
+
+#[test]
 fn throttling_needs_no_knob_and_is_capped() {
     let (_runtime, search, hand) = one_on_manual_clock(spec().slots(1));
     assert!(search.snapshot().breaker.is_none());
