@@ -21,7 +21,7 @@
 //! | table | keys |
 //! | --- | --- |
 //! | `reserve` | `slots`: those that partitions may use above their own |
-//! | `partition.NAME` | `slots`, `queue`, `max_wait`, `run_limit`, `cancel_grace`, `replace_overdue`, `reserve_max`, `dispatch`, `tenant_max`, `tenant_queue`, `tenant_slots`, `tenant_weights`, `min_run` (or `"auto"`), `rate` (`"20/s"`), `burst`, `throttle_max`, as [`PartitionSpec`] has them, and one driver |
+//! | `partition.NAME` | `slots`, `queue`, `max_wait`, `run_limit`, `cancel_grace`, `replace_overdue`, `reserve_max`, `dispatch`, `tenant_max`, `tenant_queue`, `tenant_slots`, `tenant_weights`, `min_run` (or `"auto"`), `rate` (`"20/s"`), `burst`, `throttle_max`, as [`PartitionSpec`] has them, `backend_max` (calls at once that the backend allows: `watertight check` warns if there may be more), and one driver |
 //! | `partition.NAME`, a family | `by`, the knobs, and `members`: for each key a driver's table |
 //! | `….breaker` | `window` (calls, or a span of time), `minimum_calls`, `failure_rate`, `slow_call`, `slow_call_rate`, `cool_down`, `cool_down_growth`, `cool_down_max`, `cool_down_jitter`, `probes`, `count_timeouts`, `count_refusals`, as a [breaker's policy](crate::resilience::breaker::Policy) has them |
 //! | `….http` | `base_url`, `headers`, `connect_timeout`, `body_max`, `redirects`, `quota_headers` |
@@ -72,6 +72,7 @@
 )]
 
 mod args;
+mod backend;
 mod door;
 mod driver;
 mod env;
@@ -99,7 +100,7 @@ use crate::runtime::{Builder, PartitionSpec, Runtime, SpecError};
 use driver::{Context, Driver, Opened};
 use family::Membership;
 use fault::{Faults, Place};
-use raw::Table;
+use raw::{Field, Table};
 
 /// The largest file that is read, in bytes.
 const FILE_MAX: u64 = 1 << 20;
@@ -121,6 +122,8 @@ pub struct Config {
     file: String,
     reserve: u32,
     sections: Vec<Section>,
+    /// What is allowed and does not fit together.
+    warnings: Vec<Fault>,
 }
 
 /// One partition: its knobs, its driver, the names of its tools.
@@ -181,9 +184,12 @@ impl Config {
             draft.check(&mut faults);
         }
         faults.into_result()?;
+        let mut warnings = Faults::new(name, text);
+        drafts.iter().for_each(|draft| backend::advise(draft, &mut warnings));
+        let warnings = warnings.into_found();
         let sections = drafts.into_iter().map(|draft| draft.section).collect();
         let file = name.to_owned();
-        Ok(Config { file, reserve, sections })
+        Ok(Config { file, reserve, sections, warnings })
     }
 
     /// Opens every driver and starts the partitions. Connects to nothing: the first call does.
@@ -236,7 +242,8 @@ impl Config {
 
     /// What is allowed and probably not meant, one sentence each.
     pub fn warnings(&self) -> Vec<String> {
-        self.sections.iter().flat_map(Section::warnings).collect()
+        let placed = self.warnings.iter().map(Fault::to_string);
+        placed.chain(self.sections.iter().flat_map(Section::warnings)).collect()
     }
 
     #[cfg(feature = "cli")]
@@ -282,6 +289,8 @@ struct Draft<'t> {
     table: Option<Table<'t>>,
     /// Where its share of the reserve stands.
     reserve_max: Place,
+    /// The most calls at once that its backend allows.
+    backend_max: Option<Field<u32>>,
     /// Whether its driver is there and faulty, so that its tools cannot be checked.
     broken: bool,
     tools: Vec<tool::Read<'t>>,
@@ -304,6 +313,7 @@ fn drafts<'t>(
             continue;
         }
         let spec = partition::read(&name, &mut table, faults);
+        let backend_max = backend::read(&mut table, faults);
         let wanted = driver::is_wanted(&table);
         let (driver, driver_table) = driver::read(&mut table, context, faults).unzip();
         table.finish(faults);
@@ -312,6 +322,7 @@ fn drafts<'t>(
             section: Section { spec, family: None, driver, tools: Vec::new() },
             table: driver_table,
             reserve_max,
+            backend_max,
             tools: Vec::new(),
         });
     }
