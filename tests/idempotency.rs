@@ -6,6 +6,7 @@
 #[expect(dead_code, reason = "other tests stop and restart their server")]
 mod server;
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use server::Cluster;
 use watertight::call::Terms;
 use watertight::config::Config;
 use watertight::outcome::{CallError, Executed, FailureReason, Status};
-use watertight::testing::Vendor;
+use watertight::testing::{Behaviour, Vendor};
 use watertight::{Runtime, ToolCall};
 
 /// A runtime of one partition, `orders`, with one tool, `order`.
@@ -68,6 +69,37 @@ fn a_vendor_sees_it_in_a_header() {
         let seen = vendor.seen();
         seen.iter().map(|seen| seen.header("idempotency-key").unwrap().to_owned()).collect()
     });
+}
+
+#[test]
+fn whoever_had_no_slot_has_shown_no_key() {
+    let vendor = Vendor::start().unwrap();
+    vendor.set(Behaviour::Hang);
+    let driver = format!(
+        "http]\nbase_url = \"{}\"\n[partition.orders]\nslots = 1\nqueue = 1\nmax_wait = \"1m\"\n\
+         rate = \"1/h\"\nburst = 4",
+        vendor.url()
+    );
+    let tool = "method = \"POST\"\npath = \"/{item}\"\nidempotency_header = \"Idempotency-Key\"";
+    let runtime = runtime(Path::new("."), &driver, tool);
+    let running = runtime.submit(order("a"));
+    assert!(vendor.wait_in_flight(1, Duration::from_secs(60)));
+    let short = Terms::new().deadline(Duration::from_millis(1));
+    assert_eq!(runtime.call(order("b").terms(short)).status(), Status::Timeout);
+    let called_off = runtime.submit(order("c"));
+    assert_eq!(runtime.call(order("d")).status(), Status::Busy);
+    called_off.cancel();
+    assert_eq!(called_off.wait().status(), Status::Cancelled);
+    vendor.set(Behaviour::default());
+    vendor.release();
+    assert!(running.wait().is_ok());
+    while runtime.call(order("e")).is_ok() {}
+    assert_eq!(runtime.call(order("f")).status(), Status::Throttled);
+    let seen = vendor.seen();
+    assert_eq!(seen.len(), 4, "the burst: who had no slot did not use it up");
+    let keys: HashSet<_> =
+        seen.iter().map(|seen| seen.header("idempotency-key").unwrap()).collect();
+    assert_eq!(keys.len(), 4, "{keys:?}");
 }
 
 const INSERT: &str = r#"

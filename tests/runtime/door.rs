@@ -188,27 +188,49 @@ fn a_probe_that_waits_is_given_back_when_it_is_cancelled_or_gives_up() {
     hangs.release();
 }
 
+/// One slot, ten calls of five seconds each, and twelve seconds for all of them.
 #[test]
 fn a_time_out_in_the_queue_is_no_failed_run() {
     let spec = spec().breaker(breaker()).slots(1).queue(9).max_wait(60 * SECOND);
     let (_runtime, search, hand) = one_on_manual_clock(spec.run_limit(60 * SECOND));
     let terms = || Terms::new().deadline(12 * SECOND);
-    let (first, body) = held();
-    let running = search.submit_with(terms(), body);
-    first.wait_begun();
-    let waiting: Vec<_> = (0..9).map(|_| search.submit_with(terms(), fine)).collect();
-    hand.advance(12 * SECOND);
-    let ran = running.wait();
-    assert_eq!((ran.executed(), ran.timing.ran), (Executed::Unknown, 12 * SECOND));
-    assert_eq!(ran.result.unwrap_err().reason(), "deadline");
-    for ticket in waiting {
-        let outcome = ticket.wait();
-        assert_refused(&outcome, Status::Timeout, None);
-        assert_eq!(outcome.timing.waited, 12 * SECOND);
+    let (bodies, mut calls): (Vec<_>, Vec<_>) = (0..10)
+        .map(|_| {
+            let (held, body) = held();
+            (held, search.submit_with(terms(), body))
+        })
+        .unzip();
+    let mut bodies = bodies.into_iter();
+    let seconds = |outcome: &Outcome<()>| {
+        let (waited, ran) = (outcome.timing.waited, outcome.timing.ran);
+        (waited.as_secs(), ran.as_secs())
+    };
+    for (at, call) in calls.drain(..2).enumerate() {
+        let body = bodies.next().unwrap();
+        body.wait_begun();
+        hand.advance(5 * SECOND);
+        body.release();
+        let outcome = call.wait();
+        assert!(outcome.is_ok());
+        assert_eq!(seconds(&outcome), (5 * at as u64, 5));
     }
-    let seen = search.snapshot().breaker.unwrap();
-    assert_eq!((seen.state, seen.calls, seen.failed), (State::Closed, 1, 1));
-    first.release();
+    let third = bodies.next().unwrap();
+    third.wait_begun();
+    hand.advance(2 * SECOND);
+    for (at, call) in calls.into_iter().enumerate() {
+        let outcome = call.wait();
+        let (runs, executed) = if at == 0 { (2, Executed::Unknown) } else { (0, Executed::No) };
+        assert_eq!((outcome.status(), outcome.executed()), (Status::Timeout, executed));
+        assert_eq!(seconds(&outcome), (12 - runs, runs));
+        assert_eq!(outcome.result.unwrap_err().reason(), "deadline");
+    }
+    assert!(bodies.all(|body| !body.has_begun()), "who timed out in the queue never runs");
+    let seen = search.snapshot();
+    let counts = (seen.counts.ok, seen.counts.failed, seen.counts.total());
+    assert_eq!(counts, (2, 0, 10));
+    let seen = seen.breaker.unwrap();
+    assert_eq!((seen.state, seen.calls, seen.failed), (State::Closed, 3, 1), "three have run");
+    third.release();
 }
 
 #[test]
