@@ -2,9 +2,8 @@
 
 mod key;
 
-use std::cmp::Reverse;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -97,8 +96,8 @@ pub struct Run {
     pub(crate) cancel: CancelToken,
     pub(crate) attempt: u32,
     pub(crate) idempotency_key: OnceLock<Arc<str>>,
-    /// The least number of calls that the backend was said to take, and until when.
-    pub(crate) quota: Mutex<Option<(u64, Time)>>,
+    /// When a quota that is used up is filled again, in the clock's nanoseconds; zero: none is.
+    pub(crate) used_up_until: AtomicU64,
 }
 
 impl Run {
@@ -107,8 +106,8 @@ impl Run {
     pub fn detached(limit: Duration, cancel: CancelToken) -> Run {
         let clock = Clock::system();
         let limit_at = clock.now() + limit;
-        let (idempotency_key, quota) = (OnceLock::new(), Mutex::new(None));
-        Run { clock, limit_at, cancel, attempt: 1, idempotency_key, quota }
+        let (idempotency_key, used_up_until) = (OnceLock::new(), AtomicU64::new(0));
+        Run { clock, limit_at, cancel, attempt: 1, idempotency_key, used_up_until }
     }
 
     /// What is left of the effective run limit: the partition's, or the caller's deadline if that
@@ -154,17 +153,15 @@ impl Run {
     /// # Ok::<(), watertight::SpecError>(())
     /// ```
     pub fn report_quota(&self, remaining: u64, reset: Duration) {
-        let until = self.clock.now() + reset;
-        let mut quota = self.quota.lock();
-        let known = quota.unwrap_or((u64::MAX, Time::ZERO));
-        if (remaining, Reverse(until)) < (known.0, Reverse(known.1)) {
-            *quota = Some((remaining, until));
+        if remaining == 0 {
+            let until = self.clock.now() + reset;
+            self.used_up_until.fetch_max(until.as_nanos(), Ordering::Relaxed);
         }
     }
 
-    /// What was reported, as it is at `now`.
-    pub(crate) fn quota_at(&self, now: Time) -> Option<(u64, Duration)> {
-        self.quota.lock().map(|(remaining, until)| (remaining, until - now))
+    /// How long, from `now`, until a quota that is used up is filled again; zero: none is.
+    pub(crate) fn used_up_for(&self, now: Time) -> Duration {
+        Time::from_nanos(self.used_up_until.load(Ordering::Relaxed)) - now
     }
 }
 

@@ -220,8 +220,7 @@ where
         };
         let error = result.as_ref().err();
         let (status, mut said) = (error.map_or(Status::Ok, CallError::status), Said::of(error));
-        let quota = run.quota_at(at).and_then(|(left, reset)| pauses.quota(left, reset));
-        said.pause = said.pause.max(quota);
+        said.pause = said.pause.max(pauses.quota(0, run.used_up_for(at)));
         let timing = Timing { waited: job.waited, ran: at - job.started };
         let unwanted = self.store(self.about.outcome(result, timing));
         let _ = catch(|| drop(unwanted));

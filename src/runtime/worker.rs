@@ -1,7 +1,7 @@
 //! The threads of a partition: workers, the timekeeper, the ender.
 
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::actions::{Actions, Errand, Job};
@@ -9,8 +9,6 @@ use super::cell::{Ended, Said, catch};
 use super::lineage;
 use super::partition::{Inbox, Shared, Work};
 use super::sync::{Builder, Receiver};
-use parking_lot::Mutex;
-
 use crate::call::Run;
 use crate::outcome::{Status, TimeoutClock};
 
@@ -77,7 +75,7 @@ impl Shared {
                     .idempotency_key
                     .clone()
                     .map_or_else(OnceLock::new, OnceLock::from),
-                quota: Mutex::new(None),
+                used_up_until: AtomicU64::new(0),
             };
             job.call.execute(&run, job, self.gate.pauses())
         } else {

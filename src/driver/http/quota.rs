@@ -164,6 +164,19 @@ mod tests {
         assert_eq!(read("r=;t="), []);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn whatever_a_vendor_writes_is_read_or_left(
+            text in "[ -~]{0,40}",
+            near in "[0-9]{0,20}[.:TZ, a-z;=\"rt-]{0,3}[0-9]{0,20}[a-zA-Z,;=]{0,3}",
+        ) {
+            for text in [&text, &near] {
+                let _ = (count(text), span(text, now()));
+                fields(text, now(), &mut Vec::new());
+            }
+        }
+    }
+
     #[test]
     fn fractions_of_a_call_are_none() {
         assert_eq!(count("0.9"), Some(0));
