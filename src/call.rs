@@ -3,7 +3,7 @@
 mod key;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -99,6 +99,8 @@ pub struct Run {
     pub(crate) given_key: Option<Arc<str>>,
     /// The key, once the body has asked for it.
     pub(crate) key: OnceLock<Arc<str>>,
+    /// When a quota that is used up is filled again, in the clock's nanoseconds; zero: none is.
+    pub(crate) used_up_until: AtomicU64,
 }
 
 impl Run {
@@ -107,7 +109,8 @@ impl Run {
     pub fn detached(limit: Duration, cancel: CancelToken) -> Run {
         let clock = Clock::system();
         let limit_at = clock.now() + limit;
-        Run { clock, limit_at, cancel, attempt: 1, given_key: None, key: OnceLock::new() }
+        let (key, used_up_until) = (OnceLock::new(), AtomicU64::new(0));
+        Run { clock, limit_at, cancel, attempt: 1, given_key: None, key, used_up_until }
     }
 
     /// What is left of the effective run limit: the partition's, or the caller's deadline if that
@@ -133,6 +136,37 @@ impl Run {
     /// retried, it may then be retried although it may have been executed.
     pub fn idempotency_key(&self) -> &str {
         self.key.get_or_init(|| self.given_key.clone().unwrap_or_else(key::mint))
+    }
+
+    /// Says that the backend takes `remaining` more calls, and more only in `reset` from now. With
+    /// none remaining the partition lets no call in until then, at most for its `throttle_max`,
+    /// however this one ends. Of several quotas the one that is used up longest counts.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use watertight::outcome::Status;
+    /// use watertight::{PartitionSpec, Runtime};
+    ///
+    /// let runtime = Runtime::builder().partition(PartitionSpec::new("search")).build()?;
+    /// let search = runtime.partition("search").expect("it was just built");
+    /// let last = search.call(|run| {
+    ///     run.report_quota(0, Duration::from_secs(30));
+    ///     Ok("three hits")
+    /// });
+    /// assert!(last.is_ok());
+    /// assert_eq!(search.call(|_| Ok(())).status(), Status::Throttled);
+    /// # Ok::<(), watertight::SpecError>(())
+    /// ```
+    pub fn report_quota(&self, remaining: u64, reset: Duration) {
+        if remaining == 0 {
+            let until = self.clock.now() + reset;
+            self.used_up_until.fetch_max(until.as_nanos(), Ordering::Relaxed);
+        }
+    }
+
+    /// How long, from `now`, until a quota that is used up is filled again; zero: none is.
+    pub(crate) fn used_up_for(&self, now: Time) -> Duration {
+        Time::from_nanos(self.used_up_until.load(Ordering::Relaxed)) - now
     }
 }
 

@@ -87,6 +87,18 @@ fn it_tells_the_same_as_data() {
 }
 
 #[test]
+fn it_warns_of_a_partition_larger_than_its_backend_allows() {
+    let folder = Folder::new("[partition.p]\nslots = 4\nbackend_max = 3\n");
+    let (code, stdout, _) = check(&folder, &[]);
+    let expected = "warning: watertight.toml:3:1: partition.p.backend_max = 3: is less than the 4 \
+                    calls that the partition may make at once (slots 4); lower them to 3 in all";
+    assert!(code == Some(0) && stdout.contains(expected), "{stdout}");
+    let (_, stdout, _) = check(&folder, &["--json"]);
+    let data: Value = serde_json::from_str(&stdout).unwrap();
+    assert!(format!("warning: {}", data["warnings"][0].as_str().unwrap()).starts_with(expected));
+}
+
+#[test]
 fn it_tells_every_fault_and_starts_nothing() {
     let folder = Folder::new(
         "[partition.p]\nslots = 0\nqueu = 3\n[partition.p.sql]\nurl = \"sqlite:x.db\"\ncreate = 1\n",

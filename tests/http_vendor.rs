@@ -117,6 +117,28 @@ fn answers_come_late_or_byte_by_byte() {
 }
 
 #[test]
+fn more_in_flight_than_it_takes_are_refused() {
+    let vendor = Vendor::start().unwrap();
+    let (reply, over) = (Reply::text("taken"), Reply::status(429));
+    vendor.set(Behaviour::AtMost { in_flight: 2, delay: PLENTY, reply: reply.clone(), over });
+    let taken = [ask(&vendor, "/"), ask(&vendor, "/")];
+    assert!(vendor.wait_in_flight(2, PLENTY));
+    for _ in 0..3 {
+        let refused = ask(&vendor, "/");
+        refused.shutdown(Shutdown::Write).unwrap();
+        assert!(drain(refused).0.starts_with("HTTP/1.1 429 "));
+    }
+    drop(taken);
+    assert!(vendor.wait_in_flight(0, PLENTY));
+    let (delay, over) = (Duration::ZERO, Reply::status(429));
+    vendor.set(Behaviour::AtMost { in_flight: 1, delay, reply, over });
+    let mut client = ask(&vendor, "/");
+    let mut answer = [0; 12];
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+}
+
+#[test]
 fn misbehaviour_on_the_wire() {
     let vendor = Vendor::start().unwrap();
     vendor.set(Behaviour::Close);

@@ -133,9 +133,9 @@ impl Context<'_> {
 
 /// The kinds there are: their table, and the keys that tell their tools.
 const KINDS: [(&str, &[&str]); 3] = [
-    ("http", &["method", "path", "query", "headers", "body", "accept"]),
-    ("sql", &["sql", "params", "max_rows", "max_bytes"]),
-    ("process", &["command", "stdin", "ok_exit_codes"]),
+    ("http", &["method", "path", "query", "headers", "body", "accept", "idempotency_header"]),
+    ("sql", &["sql", "params", "max_rows", "max_bytes", "idempotency_param"]),
+    ("process", &["command", "stdin", "ok_exit_codes", "idempotency_env"]),
 ];
 
 /// Whether a partition's table has a driver's in it.

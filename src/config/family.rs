@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::driver::{self, Context};
 use super::fault::Faults;
 use super::raw::{Field, Table};
-use super::{Draft, Section, partition};
+use super::{Draft, Section, backend, partition};
 use crate::driver::Tool;
 use crate::runtime::Builder;
 
@@ -50,12 +50,14 @@ pub(super) fn read<'t>(
     }
     let reserve_max = table.place_of("reserve_max");
     let spec = partition::read(name, &mut table, faults);
+    let backend_max = backend::read(&mut table, faults);
     table.finish(faults);
     let draft = |spec, family, driver: Option<_>, table| Draft {
         broken: driver.is_none(),
         section: Section { spec, family, driver, tools: Vec::new() },
         table,
         reserve_max: reserve_max.clone(),
+        backend_max: backend_max.clone(),
         tools: Vec::new(),
     };
     let mut drafts = Vec::new();

@@ -144,13 +144,15 @@ impl<'t> Faults<'t> {
     /// # Errors
     ///
     /// What was collected, if anything was.
-    pub(super) fn into_result(mut self) -> Result<(), ConfigError> {
-        if self.found.is_empty() {
-            return Ok(());
-        }
+    pub(super) fn into_result(self) -> Result<(), ConfigError> {
+        let faults = self.into_found();
+        if faults.is_empty() { Ok(()) } else { Err(ConfigError { faults }) }
+    }
+
+    /// What was collected, in order of place.
+    pub(super) fn into_found(mut self) -> Vec<Fault> {
         self.found.sort_by_key(|(at, _)| *at);
-        let faults = self.found.into_iter().map(|(_, fault)| fault).collect();
-        Err(ConfigError { faults })
+        self.found.into_iter().map(|(_, fault)| fault).collect()
     }
 
     /// Line and column, from 1.

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use toml::de::DeValue;
 
 use super::args::Declared;
 use super::driver::{Context, Driver, Opened};
 use super::env;
 use super::fault::Faults;
-use super::raw::{Bytes, Field, Table};
+use super::raw::{Bytes, Field, Read, Table};
 use crate::driver::Sizing;
 use crate::driver::http::{Http, Request};
 
@@ -36,6 +37,7 @@ pub(super) fn read(
     let connect_timeout = table.take::<Duration>("connect_timeout", faults);
     let body_max = table.take::<Bytes>("body_max", faults);
     let redirects = table.take::<u32>("redirects", faults);
+    let quotas = table.take::<Quotas>("quota_headers", faults);
     let base_url = base_url?;
     let mut http = Http::new(&base_url);
     for (name, value) in &headers {
@@ -49,6 +51,12 @@ pub(super) fn read(
     }
     if let Some(most) = redirects {
         http = http.redirects(most.value);
+    }
+    for quota in quotas.into_iter().flat_map(|quotas| quotas.value.0) {
+        http = match quota {
+            Quota::Pair { remaining, reset } => http.quota_headers(remaining, reset),
+            Quota::Field(name) => http.quota_header(name),
+        };
     }
     let in_clear = base_url.starts_with("http:") && !is_loopback(&base_url);
     Some(Box::new(HttpPlan {
@@ -72,6 +80,42 @@ fn headers(
         }
     }
     headers
+}
+
+/// The headers of `quota_headers`.
+struct Quotas(Vec<Quota>);
+
+enum Quota {
+    Pair { remaining: String, reset: String },
+    Field(String),
+}
+
+impl Read for Quotas {
+    const RULE: &'static str =
+        "must be a table with `remaining` and `reset`, the one header that has both, or a list";
+    const FIX: &'static str =
+        "write it as in `{ remaining = \"x-ratelimit-remaining\", reset = \"x-ratelimit-reset\" }`";
+
+    fn read(value: &DeValue<'_>) -> Option<Quotas> {
+        match value {
+            DeValue::Array(items) => {
+                let quotas = items.iter().map(|item| Quota::read(item.get_ref()));
+                quotas.collect::<Option<_>>().map(Quotas)
+            }
+            one => Quota::read(one).map(|quota| Quotas(vec![quota])),
+        }
+    }
+}
+
+impl Quota {
+    fn read(value: &DeValue<'_>) -> Option<Quota> {
+        let DeValue::Table(table) = value else {
+            return String::read(value).map(Quota::Field);
+        };
+        let name = |key| String::read(table.get(key)?.get_ref());
+        let pair = Quota::Pair { remaining: name("remaining")?, reset: name("reset")? };
+        (table.len() == 2).then_some(pair)
+    }
 }
 
 /// Whether the URL's host is this machine.

@@ -21,20 +21,27 @@
 //! | table | keys |
 //! | --- | --- |
 //! | `reserve` | `slots`: those that partitions may use above their own |
-//! | `partition.NAME` | `slots`, `queue`, `max_wait`, `run_limit`, `cancel_grace`, `replace_overdue`, `reserve_max`, `dispatch`, `tenant_max`, `tenant_queue`, `tenant_slots`, `tenant_weights`, `min_run` (or `"auto"`), `rate` (`"20/s"`), `burst`, `throttle_max`, as [`PartitionSpec`] has them, and one driver |
+//! | `partition.NAME` | `slots`, `queue`, `max_wait`, `run_limit`, `cancel_grace`, `replace_overdue`, `reserve_max`, `dispatch`, `tenant_max`, `tenant_queue`, `tenant_slots`, `tenant_weights`, `min_run` (or `"auto"`), `rate` (`"20/s"`), `burst`, `throttle_max`, as [`PartitionSpec`] has them, `backend_max` (calls at once that the backend allows: `watertight check` warns if there may be more), and one driver |
 //! | `partition.NAME`, a family | `by`, the knobs, and `members`: for each key a driver's table |
 //! | `….breaker` | `window` (calls, or a span of time), `minimum_calls`, `failure_rate`, `slow_call`, `slow_call_rate`, `cool_down`, `cool_down_growth`, `cool_down_max`, `cool_down_jitter`, `probes`, `count_timeouts`, `count_refusals`, as a [breaker's policy](crate::resilience::breaker::Policy) has them |
 //! | `….retry_budget` | `ratio`, `floor`, `window`, as a [budget](crate::resilience::budget::Policy) has them |
-//! | `….http` | `base_url`, `headers`, `connect_timeout`, `body_max`, `redirects` |
+//! | `….http` | `base_url`, `headers`, `connect_timeout`, `body_max`, `redirects`, `quota_headers` |
 //! | `….sql` | `url` (`sqlite:…` or `postgres://…`), and for SQLite `read_only`, `create` |
 //! | `….process` | `dir`, `env`, `env_allow`, `term_grace`, `shim`, `cgroup`, and the bounds `memory`, `cpu_seconds`, `file_size`, `open_files`, `nice`, `cpus`, `output_kept`, `output_max` |
 //! | `tool.NAME` | `partition`, `args`, `idempotent`, `retry`: a table with `attempts`, `backoff`, `backoff_max`, `on` (words such as `"busy"`), as a [retry policy](crate::resilience::retry::Policy) has them; and those of its partition's driver: |
 //! | http | `method` (`GET`), `path`, `query`, `headers`, `body`, `accept`, `keep_headers`, `idempotency_header` |
-//! | sql | `sql`, `params`, `max_rows`, `max_bytes` |
-//! | process | `command`, `stdin`, `dir`, `env`, `env_allow`, `ok_exit_codes`, and the bounds |
+//! | sql | `sql`, `params`, `max_rows`, `max_bytes`, `idempotency_param` |
+//! | process | `command`, `stdin`, `dir`, `env`, `env_allow`, `ok_exit_codes`, `idempotency_env`, and the bounds |
 //!
 //! - Spans of time are strings with a unit, `"50ms"`; sizes are numbers of bytes or `"64KiB"`.
 //! - `{name}` stands for an argument of the call, `{{` and `}}` for braces.
+//! - `idempotency_header = "Idempotency-Key"`, `idempotency_param = 3` (`$3`, the placeholder after
+//!   those of two `params`) and `idempotency_env = "IDEMPOTENCY_KEY"` say where the backend finds
+//!   the call's idempotency key: the caller's own, or one that is minted once the call has a slot.
+//! - `quota_headers = { remaining = "x-ratelimit-remaining", reset = "x-ratelimit-reset" }` names the
+//!   headers that say how many calls are left and when there are more; one header that has both is
+//!   named by itself, `"RateLimit"`; several are a list. With none left, nothing is sent until then,
+//!   at most for `throttle_max`.
 //! - `args` declares arguments: a type (`string`, `integer`, `number`, `boolean`, `scalar`, `any`),
 //!   or a table with `type`, `default` and `optional`.
 //! - `${NAME}` in headers, urls and env values comes from the environment, `$${` is a plain `${`.
@@ -66,6 +73,7 @@
 )]
 
 mod args;
+mod backend;
 mod door;
 mod driver;
 mod env;
@@ -96,7 +104,7 @@ use crate::runtime::{Builder, PartitionSpec, Runtime, SpecError};
 use driver::{Context, Driver, Opened};
 use family::Membership;
 use fault::{Faults, Place};
-use raw::Table;
+use raw::{Field, Table};
 
 /// The largest file that is read, in bytes.
 const FILE_MAX: u64 = 1 << 20;
@@ -120,6 +128,8 @@ pub struct Config {
     sections: Vec<Section>,
     /// Tools whose calls are attempted again.
     retries: Vec<(Arc<str>, Policy)>,
+    /// What is allowed and does not fit together.
+    warnings: Vec<Fault>,
 }
 
 /// One partition: its knobs, its driver, the names of its tools.
@@ -180,9 +190,12 @@ impl Config {
             draft.check(&mut faults);
         }
         faults.into_result()?;
+        let mut warnings = Faults::new(name, text);
+        drafts.iter().for_each(|draft| backend::advise(draft, &mut warnings));
+        let warnings = warnings.into_found();
         let sections = drafts.into_iter().map(|draft| draft.section).collect();
         let file = name.to_owned();
-        Ok(Config { file, reserve, sections, retries })
+        Ok(Config { file, reserve, sections, retries, warnings })
     }
 
     /// Opens every driver and starts the partitions. Connects to nothing: the first call does.
@@ -191,8 +204,10 @@ impl Config {
     ///
     /// What the system refuses now: threads, and what has changed since the file was read.
     pub fn build(&self) -> Result<Runtime, ConfigError> {
-        self.builder()?.build().map_err(|SpecError { partition, error }| {
-            self.late(format!("partition.{partition}.{}", error.key), error.rule, error.fix)
+        self.builder()?.build().map_err(|SpecError { partition, table, error }| {
+            let table = table.map(|table| format!("{table}.")).unwrap_or_default();
+            let key = format!("partition.{partition}.{table}{}", error.key);
+            self.late(key, error.rule, error.fix)
         })
     }
 
@@ -235,7 +250,8 @@ impl Config {
 
     /// What is allowed and probably not meant, one sentence each.
     pub fn warnings(&self) -> Vec<String> {
-        self.sections.iter().flat_map(Section::warnings).collect()
+        let placed = self.warnings.iter().map(Fault::to_string);
+        placed.chain(self.sections.iter().flat_map(Section::warnings)).collect()
     }
 
     #[cfg(feature = "cli")]
@@ -281,6 +297,8 @@ struct Draft<'t> {
     table: Option<Table<'t>>,
     /// Where its share of the reserve stands.
     reserve_max: Place,
+    /// The most calls at once that its backend allows.
+    backend_max: Option<Field<u32>>,
     /// Whether its driver is there and faulty, so that its tools cannot be checked.
     broken: bool,
     tools: Vec<tool::Read<'t>>,
@@ -303,6 +321,7 @@ fn drafts<'t>(
             continue;
         }
         let spec = partition::read(&name, &mut table, faults);
+        let backend_max = backend::read(&mut table, faults);
         let wanted = driver::is_wanted(&table);
         let (driver, driver_table) = driver::read(&mut table, context, faults).unzip();
         table.finish(faults);
@@ -311,6 +330,7 @@ fn drafts<'t>(
             section: Section { spec, family: None, driver, tools: Vec::new() },
             table: driver_table,
             reserve_max,
+            backend_max,
             tools: Vec::new(),
         });
     }

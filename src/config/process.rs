@@ -135,6 +135,9 @@ impl Driver for ProcessPlan {
         for (name, value) in variables(table, context, faults) {
             command = command.env(name, value);
         }
+        if let Some(name) = table.take::<String>("idempotency_env", faults) {
+            command = command.idempotency_env(name.value);
+        }
         if let Some(codes) = table.list::<u32>("ok_exit_codes", faults) {
             let codes = codes.into_iter().map(|code| code.value);
             command =

@@ -111,6 +111,9 @@ impl Driver for SqlPlan {
             args.template(&param.value, &param.place, faults);
             query = query.param(param.value);
         }
+        if let Some(number) = table.take::<u32>("idempotency_param", faults) {
+            query = query.idempotency_param(number.value as usize);
+        }
         if let Some(most) = table.take::<u32>("max_rows", faults) {
             query = query.max_rows(most.value as usize);
         }

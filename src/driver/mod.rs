@@ -14,6 +14,9 @@
 //!   timekeeper runs the abort hooks, which must not block.
 //! - **It returns when the last byte has landed.** Decoding is left in [`Response`], for the
 //!   caller's thread, when the slot is free again.
+//! - **What belongs to the call comes from its [`Run`]**: [`Run::idempotency_key`] for a backend that
+//!   takes one, so that a call without a slot has none. What the backend says of its quotas goes
+//!   there: [`Run::report_quota`].
 //! - **Failures say whether anything was executed**, and never carry a credential.
 //!
 //! A function is a driver, too: the closure given to [`Partition::call`](crate::Partition::call),

@@ -29,7 +29,8 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
     /// What the driver can show.
     pub evidence: Evidence,
-    pub(crate) refusal: bool,
+    /// Whether it is a refusal, if that was said; else it follows from the reason.
+    pub(crate) refusal: Option<bool>,
 }
 
 /// The kinds of no. A driver's `Limit`, `Cancelled` and `Throttled` become a
@@ -106,16 +107,8 @@ impl Evidence {
 impl Failure {
     /// A failure of a call that was executed.
     pub fn new(reason: FailureReason, message: impl Into<String>) -> Failure {
-        let refusal = matches!(
-            reason,
-            FailureReason::QueryFailed
-                | FailureReason::ExitCode
-                | FailureReason::Redirect
-                | FailureReason::TooLarge
-                | FailureReason::Decode
-        );
         Failure {
-            refusal,
+            refusal: None,
             reason,
             message: message.into(),
             executed: Executed::Yes,
@@ -136,13 +129,21 @@ impl Failure {
     /// `redirect`, `too_large` and `decode` are such a no.
     #[must_use]
     pub fn refusal(mut self, refusal: bool) -> Failure {
-        self.refusal = refusal;
+        self.refusal = Some(refusal);
         self
     }
 
     /// Whether the backend works and said no to this very call.
     pub fn is_refusal(&self) -> bool {
-        self.refusal
+        let by_reason = matches!(
+            self.reason,
+            FailureReason::QueryFailed
+                | FailureReason::ExitCode
+                | FailureReason::Redirect
+                | FailureReason::TooLarge
+                | FailureReason::Decode
+        );
+        self.refusal.unwrap_or(by_reason)
     }
 
     /// Says when the backend asks to be called again.
@@ -193,5 +194,21 @@ impl FailureReason {
             FailureReason::Cancelled => "cancelled",
             FailureReason::Throttled => "throttled",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_follows_the_reason_unless_it_was_said() {
+        let mut failure = Failure::new(FailureReason::ExitCode, "code 1");
+        assert!(failure.is_refusal());
+        failure.reason = FailureReason::Signal;
+        assert!(!failure.is_refusal(), "the reason has changed");
+        let mut failure = failure.refusal(true);
+        failure.reason = FailureReason::Error;
+        assert!(failure.is_refusal(), "it was said");
     }
 }

@@ -65,6 +65,8 @@ pub struct Deadline {
     sample: Sample,
     /// Calls that seemed too short since the last exception.
     too_short: u32,
+    /// Whether the last call that was let through was an exception.
+    excepted: bool,
 }
 
 impl Deadline {
@@ -78,7 +80,7 @@ impl Deadline {
             let advice = ("must be at most run_limit", "lower it or raise run_limit");
             check::span("min_run", span, Duration::ZERO..=run_limit, advice)?;
         }
-        Ok(Deadline { min_run, sample: Sample::default(), too_short: 0 })
+        Ok(Deadline { min_run, ..Deadline::default() })
     }
 
     /// How long a call with this `deadline` may wait for a slot, at most `max_wait`; zero: only a
@@ -93,6 +95,7 @@ impl Deadline {
         deadline: Option<Time>,
         max_wait: Duration,
     ) -> Result<Duration, TooShort> {
+        self.excepted = false;
         let Some(deadline) = deadline else {
             return Ok(max_wait);
         };
@@ -105,6 +108,16 @@ impl Deadline {
             None if self.is_exception() => Ok(Duration::ZERO),
             None => Err(TooShort),
         }
+    }
+
+    /// Whether the call that was let through last is the exception: one in twenty.
+    pub fn excepted(&self) -> bool {
+        self.excepted
+    }
+
+    /// Takes back an exception that came to no run: the next call that seems too short is one.
+    pub fn give_back(&mut self) {
+        self.too_short = EXCEPTION - 1;
     }
 
     /// Learns from a run that went well and took `ran`. Nothing, unless `min_run` is
@@ -128,10 +141,10 @@ impl Deadline {
             return false;
         }
         self.too_short += 1;
-        let exception = self.too_short == EXCEPTION;
-        if exception {
+        self.excepted = self.too_short == EXCEPTION;
+        if self.excepted {
             self.too_short = 0;
         }
-        exception
+        self.excepted
     }
 }

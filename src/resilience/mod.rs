@@ -10,7 +10,7 @@
 //!
 //! | at the door, in this order | machine | refusal | to undo, if the call then finds no slot |
 //! | --- | --- | --- | --- |
-//! | does the time left cover a useful run? | [`Deadline`](deadline::Deadline) | `timeout`, clock `deadline` | nothing |
+//! | does the time left cover a useful run? | [`Deadline`](deadline::Deadline) | `timeout`, clock `deadline` | [`give_back`](deadline::Deadline::give_back), of the exception |
 //! | has the backend asked for a pause? | [`Throttle`](throttle::Throttle) | `throttled`, `backend` | nothing |
 //! | is it within the stated rate? | [`RateLimit`](rate::RateLimit) | `throttled`, `rate` | [`give_back`](rate::RateLimit::give_back) |
 //! | does the backend work at all? | [`Breaker`](breaker::Breaker) | `circuit_open` | [`give_back`](breaker::Breaker::give_back) |

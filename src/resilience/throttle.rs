@@ -53,6 +53,12 @@ impl Policy {
     pub fn pause(&self, asked: Option<Duration>) -> Duration {
         asked.unwrap_or(self.throttle_default).min(self.throttle_max)
     }
+
+    /// How long the door is shut for a backend that takes `remaining` more calls until `reset` from
+    /// now; `None`: not for that.
+    pub fn quota(&self, remaining: u64, reset: Duration) -> Option<Duration> {
+        (remaining == 0 && !reset.is_zero()).then(|| self.pause(Some(reset)))
+    }
 }
 
 /// A door that the backend can shut. See the [module](self).
@@ -90,7 +96,7 @@ impl Throttle {
     /// An answer said that `remaining` more calls are allowed until `reset` from now. Returns when
     /// the door opens, if that shuts it.
     pub fn quota(&mut self, now: Time, remaining: u64, reset: Duration) -> Option<RetryAfter> {
-        (remaining == 0 && !reset.is_zero()).then(|| self.shut(now, Some(reset)))
+        self.policy.quota(remaining, reset).map(|pause| self.shut(now, Some(pause)))
     }
 
     /// Opens the door, whatever the backend said.

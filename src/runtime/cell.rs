@@ -109,6 +109,11 @@ impl Said {
         };
         Said { backend: breaker::Ended::of_error(error), pause }
     }
+
+    /// And that it wants this pause, if the other one is not longer.
+    fn and(self, pause: Option<Duration>) -> Said {
+        Said { pause: self.pause.max(pause), ..self }
+    }
 }
 
 impl About {
@@ -239,18 +244,19 @@ where
         let mut body = self.body.lock().take();
         let ended = catch(|| body.as_mut().and_then(|body| body.run(run)));
         let at = run.clock.now();
+        let quota = pauses.quota(0, run.used_up_for(at));
         let timing = Timing { waited: job.waited, ran: at - job.started };
         let error = match ended {
             Ok(Some(Ok(value))) => {
                 let unwanted = self.store(self.about.outcome(Ok(value), timing));
                 let _ = catch(|| drop((unwanted, body)));
-                return Ended { at, said: Said::of(None), error: None };
+                return Ended { at, said: Said::of(None).and(quota), error: None };
             }
             Ok(Some(Err(failure))) => failure.into_error(clock, pauses),
             Ok(None) => CallError::Panicked { message: String::new() },
             Err(message) => CallError::Panicked { message },
         };
-        let said = Said::of(Some(&error));
+        let said = Said::of(Some(&error)).and(quota);
         run.key.get().inspect(|key| drop(self.about.key.set(Arc::clone(key))));
         let repeatable = self.about.key.get().is_some();
         match &self.about.again {

@@ -33,12 +33,10 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    /// Checks every knob.
+    /// Checks every knob but those of the breaker, which have a table of their own.
     pub(super) fn check(&self, run_limit: Duration) -> Result<(), PolicyError> {
         Deadline::new(self.min_run, run_limit)?;
-        self.rate_limit()?;
-        self.retry_budget.check()?;
-        self.breaker.map_or(Ok(()), |policy| policy.check())
+        self.rate_limit().map(drop)
     }
 
     fn rate_limit(&self) -> Result<Option<RateLimit>, PolicyError> {
@@ -82,6 +80,8 @@ pub(super) struct Door {
 /// What a call was let in with.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pass {
+    /// Whether its deadline is too short and it goes on as the exception.
+    excepted: bool,
     cell: Option<Cell>,
     epoch: Option<Epoch>,
 }
@@ -130,19 +130,36 @@ impl Door {
         let limited = (deadline < Time::MAX).then_some(deadline);
         let wait = self.deadline.admit(now, limited, wait_until - now);
         let wait = wait.map_err(|_| timeout(TimeoutClock::Deadline, Executed::No))?;
+        let ends_in = wait.saturating_add(self.run_for).min(deadline - now);
+        let mut pass = Pass { excepted: self.deadline.excepted(), ..Pass::default() };
+        match self.admit_backend(now, ends_in, &mut pass) {
+            Ok(()) => Ok((pass, now + wait)),
+            Err(refused) => {
+                self.give_back(pass);
+                Err(refused)
+            }
+        }
+    }
+
+    /// What the backend has to say to a call that ends in `ends_in` at the latest; `pass` is what it
+    /// was let in with so far.
+    fn admit_backend(
+        &mut self,
+        now: Time,
+        ends_in: Duration,
+        pass: &mut Pass,
+    ) -> Result<(), CallError> {
         self.throttle.admit(now).map_err(|after| throttled(ThrottledBy::Backend, after.get()))?;
         let cell = self.rate.as_mut().map(|rate| rate.admit(now)).transpose();
-        let cell = cell.map_err(|after| throttled(ThrottledBy::Rate, after.get()))?;
-        let ends_in = wait.saturating_add(self.run_for).min(deadline - now);
-        let epoch = match self.breaker.as_mut().map(|breaker| breaker.admit(now, ends_in)) {
-            None => None,
-            Some(Admit::Pass(epoch) | Admit::Probe(epoch)) => Some(epoch),
+        pass.cell = cell.map_err(|after| throttled(ThrottledBy::Rate, after.get()))?;
+        match self.breaker.as_mut().map(|breaker| breaker.admit(now, ends_in)) {
+            None => {}
+            Some(Admit::Pass(epoch) | Admit::Probe(epoch)) => pass.epoch = Some(epoch),
             Some(Admit::Open(after)) => {
-                self.give_back(Pass { cell, epoch: None });
                 return Err(CallError::CircuitOpen { retry_after: after.get() });
             }
-        };
-        Ok((Pass { cell, epoch }, now + wait))
+        }
+        Ok(())
     }
 
     /// What a call must have left of its deadline to be of use.
@@ -152,10 +169,19 @@ impl Door {
 
     /// Takes back what a call was let in with that found no slot.
     pub(super) fn give_back(&mut self, pass: Pass) {
+        if pass.excepted {
+            self.deadline.give_back();
+        }
         if let (Some(rate), Some(cell)) = (&mut self.rate, pass.cell) {
             rate.give_back(cell);
         }
         self.forget(pass);
+    }
+
+    /// The call in `slot` was called off before its body began: nothing was sent.
+    pub(super) fn never_ran(&mut self, slot: SlotId) {
+        let pass = std::mem::take(&mut self.passes[slot.0 as usize]);
+        self.give_back(pass);
     }
 
     /// A call has its slot: it counts for the rate, and its end for the breaker.

@@ -127,16 +127,17 @@ impl Gate {
 
     /// The call in `slot` has ended, as `ended` says, and its slot is free; unless it has been
     /// answered for.
-    pub(crate) fn finish(&self, slot: SlotId, ended: Ended, actions: &mut Actions) -> End {
-        self.end_run(slot, ended, actions)
-    }
-
     #[inline]
-    fn end_run(&self, slot: SlotId, ended: Ended, actions: &mut Actions) -> End {
+    pub(crate) fn finish(&self, slot: SlotId, ended: Ended, actions: &mut Actions) -> End {
         let mut state = self.state.lock();
         let now = state.tick(ended.at);
         let runs = state.scheduler.is_running(slot);
         let Some(finished) = runs.then(|| state.scheduler.finish(now, slot)).flatten() else {
+            // It was answered for, and judged then; what the backend asks for holds all the same.
+            if state.learn(now, slot, Said { backend: None, ..ended.said }, Duration::ZERO) {
+                state.dispatch(now, actions);
+            }
+            self.leave(state);
             return End::Overdue;
         };
         state.run.record_ns(finished.ran_ns);
@@ -200,7 +201,7 @@ impl Gate {
     /// The permit in `slot` is given back; past its deadline it has been counted already.
     pub(crate) fn finish_permit(&self, slot: SlotId, said: Said, actions: &mut Actions) {
         let ended = Ended { at: self.clock.now(), said, error: None };
-        if matches!(self.end_run(slot, ended, actions), End::Overdue) {
+        if matches!(self.finish(slot, ended, actions), End::Overdue) {
             self.finish_overdue(slot, actions);
         }
     }

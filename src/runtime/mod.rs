@@ -19,6 +19,8 @@ mod permit;
 mod random;
 mod repeat;
 mod retry;
+#[cfg(test)]
+mod revoked;
 mod shutdown;
 mod spec;
 mod state;
@@ -205,7 +207,7 @@ impl Builder {
     fn check_reserve(&self) -> Result<(), SpecError> {
         let fault = |partition: &str, key, value: u32, rule, fix| {
             let error = PolicyError { key, value: value.to_string(), rule, fix };
-            Err(SpecError { partition: partition.to_owned(), error })
+            Err(SpecError::new(partition, error))
         };
         if self.reserve > Policy::SLOTS_MAX {
             let fix = "a few are enough; give partitions slots of their own instead";
@@ -237,7 +239,7 @@ fn start(
     static NEXT_ID: AtomicU64 = AtomicU64::new(1);
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let (name, workers) = (spec.shared_name(), spec.capacity());
-    let fail = |error| SpecError { partition: name.to_string(), error };
+    let fail = |error| SpecError::new(&name, error);
     let (shared, inbox) = Shared::new(id, spec, clock.clone(), member).map_err(fail)?;
     let shared = Arc::new(shared);
     let sleeper: Arc<dyn Sleeper> = Arc::<Shared>::clone(&shared);
@@ -276,5 +278,5 @@ fn spec_error(
     (key, rule, fix): (&'static str, &'static str, &'static str),
 ) -> SpecError {
     let error = PolicyError { key, value: format!("{partition:?}"), rule, fix };
-    SpecError { partition: partition.to_owned(), error }
+    SpecError::new(partition, error)
 }

@@ -50,13 +50,26 @@ pub struct PartitionSpec {
 pub struct SpecError {
     /// The partition.
     pub partition: String,
+    /// The table below the partition's that the knob is in, such as `breaker`; none: its own.
+    pub table: Option<&'static str>,
     /// The knob, its value, what is allowed, and what to do.
     pub error: PolicyError,
 }
 
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "partition.{}.{}", self.partition, self.error)
+        write!(f, "partition.{}.", self.partition)?;
+        if let Some(table) = self.table {
+            write!(f, "{table}.")?;
+        }
+        self.error.fmt(f)
+    }
+}
+
+impl SpecError {
+    /// Of a knob of the partition's own table.
+    pub(super) fn new(partition: &str, error: PolicyError) -> SpecError {
+        SpecError { partition: partition.to_owned(), table: None, error }
     }
 }
 
@@ -221,7 +234,8 @@ impl PartitionSpec {
         self
     }
 
-    /// The longest pause that the backend can have by answering `throttled`. Defaults to 60 s; 0: it
+    /// The longest pause that the backend can have by answering `throttled`, or by
+    /// [saying](crate::call::Run::report_quota) that no calls are left. Defaults to 60 s; 0: it
     /// is never left alone.
     #[must_use]
     pub fn throttle_max(mut self, most: Duration) -> PartitionSpec {
@@ -274,7 +288,13 @@ impl PartitionSpec {
         fault
             .map_or_else(|| self.policy.check(), Err)
             .and_then(|()| self.door.check(self.policy.run_limit))
-            .map_err(|error| SpecError { partition: self.name.to_string(), error })
+            .map_err(|error| SpecError::new(&self.name, error))?;
+        let of = |table| {
+            move |error| SpecError { table: Some(table), ..SpecError::new(&self.name, error) }
+        };
+        let breaker = self.door.breaker.map_or(Ok(()), |policy| policy.check());
+        breaker.map_err(of("breaker"))?;
+        self.door.retry_budget.check().map_err(of("retry_budget"))
     }
 
     fn name_fault(&self) -> Option<PolicyError> {

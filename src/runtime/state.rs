@@ -412,10 +412,12 @@ impl State {
         let executed = if call.about().revoke() { Executed::No } else { Executed::Unknown };
         let error = error(executed);
         self.counts.add(&error);
-        self.learn(self.now, slot, Said::of(Some(&error)), timing.ran);
         if executed == Executed::Unknown {
+            self.learn(self.now, slot, Said::of(Some(&error)), timing.ran);
             self.scheduler.replace(slot);
             actions.cancel(Arc::clone(&call));
+        } else if let Some(door) = &mut self.door {
+            door.never_ran(slot);
         }
         actions.answer(Answer { call, error, timing });
     }

@@ -206,7 +206,9 @@ impl Runtime {
         let fault =
             ("retry", "must be of a tool of the runtime", "add the tool, or correct the name");
         let tool = self.tools.get_mut(name).ok_or_else(|| spec_error(name, fault))?;
-        policy.check().map_err(|error| SpecError { partition: name.to_owned(), error })?;
+        policy
+            .check()
+            .map_err(|error| SpecError { table: Some("retry"), ..SpecError::new(name, error) })?;
         tool.retry = Some(policy);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The threads of a partition: workers, the timekeeper, the ender.
 
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::actions::{Actions, Errand, Job};
@@ -73,6 +73,7 @@ impl Shared {
                 attempt: about.attempt(),
                 given_key: about.key.get().or(about.given_key.as_ref()).cloned(),
                 key: OnceLock::new(),
+                used_up_until: AtomicU64::new(0),
             };
             job.call.execute(&run, job, self.gate.pauses())
         } else {

@@ -131,6 +131,18 @@ pub enum Behaviour {
     Answer(Reply),
     /// Answers after a delay.
     Delay(Duration, Reply),
+    /// Answers after a delay, but with another answer at once if more requests are in flight than it
+    /// takes.
+    AtMost {
+        /// How many it takes at once; each request counts until it is answered.
+        in_flight: usize,
+        /// How long it works on each.
+        delay: Duration,
+        /// What it answers then.
+        reply: Reply,
+        /// What it answers those above.
+        over: Reply,
+    },
     /// Reads the request and does not answer before [`Vendor::release`](super::Vendor::release),
     /// and then with the default [`Reply`].
     Hang,

@@ -71,7 +71,7 @@ impl<'v> Connection<'v> {
             let target = request.target.clone();
             let begun = self.vendor.begin(self.id, &self.stream, request);
             self.generation = begun.generation;
-            let ended = self.act(begun.behaviour, &target);
+            let ended = self.act(decided(begun.behaviour, begun.in_flight), &target);
             self.vendor.end(self.id);
             self.client_gone |= ended.is_err();
             if self.close || self.client_gone || !matches!(ended, Ok(After::Keep)) {
@@ -107,10 +107,12 @@ impl<'v> Connection<'v> {
     fn act(&mut self, behaviour: Behaviour, target: &str) -> io::Result<After> {
         match behaviour {
             Behaviour::Answer(reply) => self.answer(&reply),
-            Behaviour::Delay(delay, reply) => match self.pause(delay) {
-                Pause::Gone => Ok(After::Close),
-                _ => self.answer(&reply),
-            },
+            Behaviour::Delay(delay, reply) | Behaviour::AtMost { delay, reply, .. } => {
+                match self.pause(delay) {
+                    Pause::Gone => Ok(After::Close),
+                    _ => self.answer(&reply),
+                }
+            }
             Behaviour::Hang | Behaviour::NeverRead => match self.hold() {
                 Pause::Gone => Ok(After::Close),
                 _ => self.last_answer(&Reply::default()),
@@ -258,6 +260,16 @@ impl<'v> Connection<'v> {
 
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
         (&*self.stream).write_all(bytes)
+    }
+}
+
+/// What is done with a request that makes it `in_flight` of them.
+fn decided(behaviour: Behaviour, in_flight: usize) -> Behaviour {
+    match behaviour {
+        Behaviour::AtMost { in_flight: most, over, .. } if in_flight > most => {
+            Behaviour::Answer(over)
+        }
+        other => other,
     }
 }
 

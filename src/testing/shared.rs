@@ -23,6 +23,8 @@ const SEEN_MAX: usize = 1024;
 pub(super) struct Begun {
     pub(super) behaviour: Behaviour,
     pub(super) generation: u64,
+    /// How many there are, with this one.
+    pub(super) in_flight: usize,
 }
 
 #[derive(Default)]
@@ -185,7 +187,8 @@ impl Shared {
         }
         state.seen.push_back(request);
         self.changed.notify_all();
-        Begun { behaviour, generation: state.generation }
+        let (generation, in_flight) = (state.generation, state.counts.in_flight);
+        Begun { behaviour, generation, in_flight }
     }
 
     /// Counts the request on connection `id` as answered.

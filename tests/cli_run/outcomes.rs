@@ -214,3 +214,22 @@ fn bad_usage_is_told_and_is_2() {
     assert!(ended.stderr.contains("watertight.toml:2:1: partition.p.slots = 0: must be"));
     assert!(ended.stderr.contains("2 faults in the configuration; nothing was started"));
 }
+
+#[test]
+fn a_calls_own_idempotency_key_reaches_the_backend() {
+    let folder = Folder::new(
+        r#"
+[partition.orders.process]
+[tool.order]
+partition = "orders"
+command = ["sh", "-c", "printf %s \"$ORDER_KEY\""]
+idempotency_env = "ORDER_KEY"
+"#,
+    );
+    let calls = "{\"id\":\"own\",\"tool\":\"order\",\"idempotency_key\":\"order-7\"}\n\
+                 {\"id\":\"minted\",\"tool\":\"order\"}\n";
+    let ended = folder.run(&[], calls);
+    assert_eq!(ended.outcome("own")["result"]["stdout"], "order-7", "{}", ended.stdout);
+    let minted = ended.outcome("minted")["result"]["stdout"].as_str().unwrap();
+    assert_eq!(minted.len(), 36, "{minted}");
+}

@@ -169,3 +169,31 @@ command = ["true"]
         assert!(warning.starts_with(expected), "{warning}");
     }
 }
+
+#[test]
+fn a_partition_larger_than_its_backend_allows_is_a_warning() {
+    let warnings = |knobs: &str| {
+        let text = format!("[partition.p]\n{knobs}\n");
+        let warnings = read(&text).unwrap_or_else(|error| panic!("{error}")).warnings();
+        let about = warnings.into_iter().filter(|warning| warning.contains("backend_max"));
+        about.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        warnings("slots = 12\nbackend_max = 10"),
+        ["watertight.toml:3:1: partition.p.backend_max = 10: is less than the 12 calls that the \
+             partition may make at once (slots 12); lower them to 10 in all, or correct it: the \
+             backend will refuse the rest"]
+    );
+    let [spares] = &warnings("backend_max = 10\nslots = 9\nreplace_overdue = 2")[..] else {
+        panic!("spares call it as well");
+    };
+    assert!(spares.contains("the 11 calls") && spares.contains("(slots 9 + replace_overdue 2)"));
+    assert!(warnings("slots = 10\nbackend_max = 10").is_empty());
+    assert!(warnings("slots = 4096").is_empty());
+    let refused = error("[partition.p]\nbackend_max = 0\n");
+    assert!(refused.contains("2:1: partition.p.backend_max = 0: must be at least 1"), "{refused}");
+
+    let members = "by = \"shard\"\nslots = 4\nbackend_max = 3\n[partition.p.members]\n\
+                   a.sql.url = \"sqlite::memory:\"\nb.sql.url = \"sqlite::memory:\"";
+    assert_eq!(warnings(members).len(), 1, "told once for the family");
+}

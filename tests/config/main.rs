@@ -6,6 +6,7 @@ mod env;
 mod families;
 mod faults;
 mod knobs;
+mod quota;
 mod reserve;
 mod retry;
 mod tools;

@@ -282,3 +282,32 @@ fn the_same_file_serves_postgres() {
             || Path::new("/var/lib/tickets.db").exists()
     );
 }
+
+#[test]
+fn the_place_of_the_idempotency_key_is_checked() {
+    let sql = |params: &str| format!("partition = \"tickets\"\nsql = \"select $1, $2\"\n{params}");
+    let process = |knobs: &str| format!("partition = \"lint\"\ncommand = [\"ls\"]\n{knobs}");
+    for (tool, said) in [
+        (
+            sql("params = [\"{a}\", \"{b}\"]\nidempotency_param = 2"),
+            "12:1: tool.t.idempotency_param: `$2` is not the placeholder after 2 params; write 3",
+        ),
+        (
+            sql("params = [\"{a}\", \"{b}\"]\nidempotency_param = 3"),
+            "there is no `$3` in the statement; use it, or leave this out",
+        ),
+        (sql("idempotency_param = 1"), "the statement has `$2`"),
+        (sql("params = [\"{a}\"]\nidempotency_param = \"2\""), "must be a whole number"),
+        (process("idempotency_env = \"A=B\""), "`A=B` is no name of a variable; write it as in"),
+        (process("idempotency_env = \"PATH\""), "`PATH` is what programs find their way by"),
+        (
+            process("idempotency_env = \"KEY\"\nenv = { KEY = \"x\" }"),
+            "11:1: tool.t.idempotency_env: `KEY` is set by `env`; leave one of them out",
+        ),
+        (process("idempotency_param = 1"), "belongs to sql tools"),
+        (process("idempotency_header = \"Key\""), "belongs to http tools"),
+    ] {
+        let refused = tool_error(&tool);
+        assert!(refused.contains(said), "{refused}");
+    }
+}

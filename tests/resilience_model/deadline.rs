@@ -65,6 +65,18 @@ fn one_in_twenty_goes_on_all_the_same_and_does_not_wait() {
 }
 
 #[test]
+fn an_exception_can_be_taken_back() {
+    let mut door = learned(at(0), ms(1000));
+    let short = |door: &mut Deadline| door.admit(at(1), Some(at(900)), MAX_WAIT).is_ok();
+    assert_eq!((0..20).position(|_| short(&mut door)), Some(19));
+    assert!(door.excepted());
+    door.give_back();
+    assert!(short(&mut door) && door.excepted(), "the next is one");
+    assert_eq!((0..20).position(|_| short(&mut door)), Some(19), "and then one in twenty");
+    assert!(door.admit(at(1), None, MAX_WAIT).is_ok() && !door.excepted());
+}
+
+#[test]
 fn few_runs_say_nothing_and_old_ones_are_forgotten() {
     let mut door = door(MinRun::Auto);
     for run in 0..8 {

@@ -188,27 +188,49 @@ fn a_probe_that_waits_is_given_back_when_it_is_cancelled_or_gives_up() {
     hangs.release();
 }
 
+/// One slot, ten calls of five seconds each, and twelve seconds for all of them.
 #[test]
 fn a_time_out_in_the_queue_is_no_failed_run() {
     let spec = spec().breaker(breaker()).slots(1).queue(9).max_wait(60 * SECOND);
     let (_runtime, search, hand) = one_on_manual_clock(spec.run_limit(60 * SECOND));
     let terms = || Terms::new().deadline(12 * SECOND);
-    let (first, body) = held();
-    let running = search.submit_with(terms(), body);
-    first.wait_begun();
-    let waiting: Vec<_> = (0..9).map(|_| search.submit_with(terms(), fine)).collect();
-    hand.advance(12 * SECOND);
-    let ran = running.wait();
-    assert_eq!((ran.executed(), ran.timing.ran), (Executed::Unknown, 12 * SECOND));
-    assert_eq!(ran.result.unwrap_err().reason(), "deadline");
-    for ticket in waiting {
-        let outcome = ticket.wait();
-        assert_refused(&outcome, Status::Timeout, None);
-        assert_eq!(outcome.timing.waited, 12 * SECOND);
+    let (bodies, mut calls): (Vec<_>, Vec<_>) = (0..10)
+        .map(|_| {
+            let (held, body) = held();
+            (held, search.submit_with(terms(), body))
+        })
+        .unzip();
+    let mut bodies = bodies.into_iter();
+    let seconds = |outcome: &Outcome<()>| {
+        let (waited, ran) = (outcome.timing.waited, outcome.timing.ran);
+        (waited.as_secs(), ran.as_secs())
+    };
+    for (at, call) in calls.drain(..2).enumerate() {
+        let body = bodies.next().unwrap();
+        body.wait_begun();
+        hand.advance(5 * SECOND);
+        body.release();
+        let outcome = call.wait();
+        assert!(outcome.is_ok());
+        assert_eq!(seconds(&outcome), (5 * at as u64, 5));
     }
-    let seen = search.snapshot().breaker.unwrap();
-    assert_eq!((seen.state, seen.calls, seen.failed), (State::Closed, 1, 1));
-    first.release();
+    let third = bodies.next().unwrap();
+    third.wait_begun();
+    hand.advance(2 * SECOND);
+    for (at, call) in calls.into_iter().enumerate() {
+        let outcome = call.wait();
+        let (runs, executed) = if at == 0 { (2, Executed::Unknown) } else { (0, Executed::No) };
+        assert_eq!((outcome.status(), outcome.executed()), (Status::Timeout, executed));
+        assert_eq!(seconds(&outcome), (12 - runs, runs));
+        assert_eq!(outcome.result.unwrap_err().reason(), "deadline");
+    }
+    assert!(bodies.all(|body| !body.has_begun()), "who timed out in the queue never runs");
+    let seen = search.snapshot();
+    let counts = (seen.counts.ok, seen.counts.failed, seen.counts.total());
+    assert_eq!(counts, (2, 0, 10));
+    let seen = seen.breaker.unwrap();
+    assert_eq!((seen.state, seen.calls, seen.failed), (State::Closed, 3, 1), "three have run");
+    third.release();
 }
 
 #[test]
@@ -244,6 +266,41 @@ fn assert_refused_run<T>(outcome: &Outcome<T>, hint: Duration) {
 }
 
 #[test]
+fn a_quota_that_is_used_up_shuts_the_door_until_its_reset() {
+    let (_runtime, search, hand) = one_on_manual_clock(spec().slots(1).throttle_max(9 * SECOND));
+    let some_left = |run: &Run| {
+        run.report_quota(1, 8 * SECOND);
+        fine(run)
+    };
+    assert!(search.call(some_left).is_ok() && search.call(fine).is_ok());
+    let (last, body) = held();
+    let running = search.submit(move |run: &Run| {
+        run.report_quota(0, 2 * SECOND);
+        run.report_quota(0, 5 * SECOND);
+        run.report_quota(0, 3 * SECOND);
+        run.report_quota(7, 8 * SECOND);
+        body(run)
+    });
+    last.wait_begun();
+    let waits = search.submit(fine);
+    hand.advance(SECOND);
+    last.release();
+    assert!(running.wait().is_ok(), "it was the last one, and it went well");
+    assert_refused(&waits.wait(), Status::Throttled, Some(4 * SECOND));
+    assert_refused(&search.call(fine), Status::Throttled, Some(4 * SECOND));
+    hand.advance(4 * SECOND);
+    let fails = |run: &Run| {
+        run.report_quota(0, 86_400 * SECOND);
+        broken(run)
+    };
+    assert_eq!(search.call(fails).status(), Status::Failed);
+    assert_refused(&search.call(fine), Status::Throttled, Some(9 * SECOND));
+    hand.advance(9 * SECOND);
+    assert!(search.call(fine).is_ok());
+    assert_adds_up(&search.snapshot());
+}
+
+#[test]
 fn throttling_needs_no_knob_and_is_capped() {
     let (_runtime, search, hand) = one_on_manual_clock(spec().slots(1));
     assert!(search.snapshot().breaker.is_none());
@@ -265,6 +322,29 @@ fn throttling_needs_no_knob_and_is_capped() {
     let (_runtime, search) = one(spec().throttle_max(Duration::ZERO));
     assert_refused_run(&search.call(asks_for(Some(SECOND))), MS);
     assert!(search.call(fine).is_ok(), "never left alone");
+}
+
+/// It came too late for its caller, and all the same the backend asks for a pause.
+#[test]
+fn a_call_that_was_answered_for_shuts_the_door_when_it_is_throttled() {
+    let (_runtime, search, hand) = one_on_manual_clock(spec().slots(1).breaker(breaker()));
+    let (hangs, body) = held();
+    let body = move |run: &Run| body(run).and_then(|()| asks_for(Some(3 * SECOND))(run));
+    let overdue = search.submit(body);
+    hangs.wait_begun();
+    hand.advance(5 * SECOND + 100 * MS);
+    assert_eq!(overdue.wait().status(), Status::Timeout);
+    let waits = search.submit(fine);
+    assert!(!waits.is_finished(), "the door is open");
+    hangs.release();
+    assert_refused(&waits.wait(), Status::Throttled, Some(3 * SECOND));
+    until("the slot is free", || search.snapshot().gauges.free == 1);
+    assert_refused(&search.call(fine), Status::Throttled, Some(3 * SECOND));
+    let seen = search.snapshot().breaker.unwrap();
+    assert_eq!((seen.calls, seen.failed), (1, 1), "it is judged once, by its time-out");
+    hand.advance(3 * SECOND);
+    assert!(search.call(fine).is_ok());
+    assert_adds_up(&search.snapshot());
 }
 
 #[test]
@@ -333,6 +413,28 @@ fn what_a_useful_run_is_can_be_learnt() {
 }
 
 #[test]
+fn an_exception_that_comes_to_no_run_is_given_back() {
+    let (_runtime, search, hand) = one_on_manual_clock(spec().min_run(MinRun::Auto));
+    for _ in 0..8 {
+        let ends = occupy(&search);
+        hand.advance(SECOND);
+        ends.release();
+        until("the slots are free", || search.snapshot().gauges.free == 2);
+    }
+    let short = || search.call_with(Terms::new().deadline(900 * MS), fine).status();
+    search.open_breaker();
+    let refused: Vec<_> = (0..20).map(|_| short()).collect();
+    assert_eq!(refused[..19], [Status::Timeout; 19]);
+    assert_eq!((refused[19], short()), (Status::CircuitOpen, Status::CircuitOpen));
+    search.close_breaker();
+    let slots = [occupy(&search), occupy(&search)];
+    assert_eq!((short(), short()), (Status::Busy, Status::Busy), "it does not wait");
+    slots.into_iter().for_each(Held::release);
+    until("the slots are free", || search.snapshot().gauges.free == 2);
+    assert_eq!((short(), short()), (Status::Ok, Status::Timeout), "and it is one in twenty");
+}
+
+#[test]
 fn permits_count_like_calls() {
     let (_runtime, search, hand) = one_on_manual_clock(spec().breaker(breaker()));
     search.permit().unwrap().fail();
@@ -393,13 +495,14 @@ fn a_backend_that_works_and_says_no_is_not_left_alone() {
 #[test]
 fn knobs_of_the_door_are_checked() {
     let wrong = breaker::Policy { probes: 0, ..breaker() };
-    for (spec, key) in [
-        (spec().breaker(wrong), "probes"),
-        (spec().burst(2), "burst"),
-        (spec().rate("1/s".parse().unwrap()).burst(0), "burst"),
-        (spec().min_run(MinRun::Fixed(6 * SECOND)), "min_run"),
+    for (spec, said) in [
+        (spec().breaker(wrong), "breaker.probes = 0: must be 1 to 1000"),
+        (spec().burst(2), "burst = 2: means nothing without a rate"),
+        (spec().rate("1/s".parse().unwrap()).burst(0), "burst = 0: must be at least 1"),
+        (spec().min_run(MinRun::Fixed(6 * SECOND)), "min_run = 6s: must be at most run_limit"),
     ] {
-        assert_eq!(spec.check().unwrap_err().error.key, key);
+        let error = spec.check().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("partition.search.{said}")), "{error}");
         assert!(Runtime::builder().partition(spec).build().is_err());
     }
 }

@@ -63,27 +63,29 @@ impl Answer {
     }
 }
 
-/// The failure that a status which was not accepted comes to. `body` is its beginning; `sent` are
-/// the partition's headers, whose values are blotted out should the backend repeat them.
+/// The failure that a status which was not accepted comes to. `reset` is when a quota that is used up
+/// is filled again; `body` is the body's beginning; `sent` are the partition's headers, whose values
+/// are blotted out should the backend repeat them.
 pub(super) fn refusal(
     status: u16,
     headers: &HeaderMap,
+    reset: Option<Duration>,
     body: &[u8],
     sent: &HeaderMap,
     now: SystemTime,
 ) -> Failure {
-    let pause = retry_after(headers, now);
+    let asked = retry_after(headers, now);
     let failure = match status {
         429 => Failure::new(FailureReason::Throttled, "the backend asks for a pause (status 429)")
             .executed(Executed::No),
-        503 if pause.is_some() => {
+        503 if asked.is_some() => {
             Failure::new(FailureReason::Throttled, "the backend asks for a pause (status 503)")
                 .executed(Executed::Unknown)
         }
         _ => Failure::new(FailureReason::HttpStatus, format!("the backend answered {status}"))
             .refusal(status < 500),
     };
-    let failure = match pause {
+    let failure = match asked.or(reset) {
         Some(pause) => failure.retry_after(pause),
         None => failure,
     };

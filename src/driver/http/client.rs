@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use ureq::Agent;
-use ureq::http::header::HeaderMap;
+use ureq::http::header::{HeaderMap, HeaderName};
 
 use super::exchange::exchange;
 use super::origin::Origin;
 use super::plan::Plan;
+use super::quota::Source;
 use super::request::Request;
 use super::stream::{StreamLimits, StreamTool};
 use super::watch::Watch;
@@ -27,6 +28,7 @@ pub(super) struct Partition {
     /// The path of the base URL, without a slash at its end.
     pub(super) prefix: String,
     pub(super) headers: HeaderMap,
+    pub(super) quotas: Vec<Source<HeaderName>>,
     pub(super) body_max: u64,
     pub(super) watch: Arc<Watch>,
 }

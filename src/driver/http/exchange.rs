@@ -4,7 +4,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ureq::http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
+use ureq::http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, RETRY_AFTER};
 use ureq::http::{Request as HttpRequest, Response as HttpResponse};
 use ureq::{AsSendBody, Body, Error};
 
@@ -13,6 +13,7 @@ use super::client::Partition;
 use super::failure::{cancelled, failure, limit, too_large};
 use super::line::{self, Line};
 use super::plan::{Filled, Plan};
+use super::quota;
 use crate::call::Run;
 use crate::driver::Response;
 use crate::driver::args::invalid;
@@ -72,10 +73,21 @@ pub(super) fn accepted(
         None => perform(partition, request.body(()), limits),
     };
     let response = sent.map_err(|error| failure(error, line))?;
+    report_quotas(partition, response.headers(), run);
     if plan.accepts(response.status().as_u16()) {
         Ok(response)
     } else {
-        Err(refused(response, &filled.headers, line))
+        Err(refused(partition, response, &filled.headers, line))
+    }
+}
+
+/// Tells the partition what is left of its quotas, unless the answer says when to come back.
+fn report_quotas(partition: &Partition, headers: &HeaderMap, run: &Run) {
+    if headers.contains_key(RETRY_AFTER) {
+        return;
+    }
+    for (remaining, reset) in quota::read(&partition.quotas, headers, time::wall_clock()) {
+        run.report_quota(remaining, reset);
     }
 }
 
@@ -93,7 +105,12 @@ fn perform<B: AsSendBody>(
     partition.agent.run(request)
 }
 
-fn refused(response: HttpResponse<Body>, sent: &HeaderMap, line: &Line) -> Failure {
+fn refused(
+    partition: &Partition,
+    response: HttpResponse<Body>,
+    sent: &HeaderMap,
+    line: &Line,
+) -> Failure {
     let (head, mut body) = response.into_parts();
     let mut start = Vec::new();
     // The status is the news: it stands whatever becomes of the body.
@@ -101,7 +118,11 @@ fn refused(response: HttpResponse<Body>, sent: &HeaderMap, line: &Line) -> Failu
     if line.is_cut() {
         return cancelled(line);
     }
-    refusal(head.status.as_u16(), &head.headers, &start, sent, time::wall_clock())
+    let now = time::wall_clock();
+    let quotas = quota::read(&partition.quotas, &head.headers, now);
+    let used_up = quotas.into_iter().filter(|(remaining, _)| *remaining == 0);
+    let reset = used_up.map(|(_, reset)| reset).max();
+    refusal(head.status.as_u16(), &head.headers, reset, &start, sent, now)
 }
 
 /// Reads the body, to `body_max` bytes at most.

@@ -89,6 +89,11 @@
 //! | too many bytes of body or headers | `too_large` | yes |
 //! | the body is no JSON although it says so | `decode` | yes |
 
+//!
+//! An answer of any status may say that no calls are left until a time
+//! ([`Http::quota_headers`]): then its own outcome is as above, and the partition sends nothing
+//! until that time; calls are `throttled`, with a hint.
+
 mod answer;
 mod body;
 mod client;
@@ -100,6 +105,7 @@ mod line;
 mod open_body;
 mod origin;
 mod plan;
+mod quota;
 mod request;
 mod resolve;
 mod settings;

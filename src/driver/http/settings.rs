@@ -13,6 +13,7 @@ use ureq::unversioned::transport::Connector;
 use super::client::{Client, Partition};
 use super::header::{header_name, header_value};
 use super::origin::Origin;
+use super::quota::Source;
 use super::resolve::{LookUp, Names, system};
 use super::tls::Tls;
 use super::watch::Watch;
@@ -30,6 +31,7 @@ pub struct Http {
     connect_timeout: Duration,
     body_max: u64,
     redirects: u32,
+    quotas: Vec<Source>,
     tls: Tls,
     look_up: LookUp,
 }
@@ -44,6 +46,7 @@ impl Http {
             connect_timeout: Duration::from_secs(5),
             body_max: 1024 * 1024,
             redirects: 5,
+            quotas: Vec::new(),
             tls: Tls::new(),
             look_up: system(),
         }
@@ -81,6 +84,36 @@ impl Http {
         self
     }
 
+    /// Names the headers in which answers say how many calls are left, and when there are more. With
+    /// none left the partition leaves the backend alone until then, at most for its `throttle_max`.
+    /// May be given several times, as for requests and tokens. Defaults to none.
+    ///
+    /// The first is a number. The second is a number of seconds, a span such as `6m0s`, seconds or
+    /// milliseconds since 1970, or a date; what cannot be read says nothing, and `Retry-After` comes
+    /// first. Dates go by this machine's clock. What a stream's head says counts when it ends.
+    ///
+    /// ```
+    /// use watertight::driver::http::Http;
+    ///
+    /// let model = Http::new("https://model.example")
+    ///     .quota_headers("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests")
+    ///     .quota_headers("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens");
+    /// # let _ = model;
+    /// ```
+    #[must_use]
+    pub fn quota_headers(mut self, remaining: impl Into<String>, reset: impl Into<String>) -> Http {
+        self.quotas.push(Source::Pair { remaining: remaining.into(), reset: reset.into() });
+        self
+    }
+
+    /// The same for one header that has both, for any number of quotas: `RateLimit` as the IETF's
+    /// draft has it, `"minute";r=0;t=30` or `limit=100, remaining=0, reset=30`.
+    #[must_use]
+    pub fn quota_header(mut self, name: impl Into<String>) -> Http {
+        self.quotas.push(Source::Field(name.into()));
+        self
+    }
+
     /// Whom to trust, and who to be. Defaults to [`Tls::new`].
     #[must_use]
     pub fn tls(mut self, tls: Tls) -> Http {
@@ -114,6 +147,7 @@ impl Http {
         for (name, value) in &self.headers {
             headers.append(header_name("headers", name)?, header_value(name, value)?);
         }
+        let quotas = self.quotas.iter().map(Source::checked).collect::<Result<_, _>>()?;
         let connections = sizing.connections as usize;
         let config = Agent::config_builder()
             .http_status_as_error(false)
@@ -136,6 +170,7 @@ impl Http {
             origin,
             prefix,
             headers,
+            quotas,
             body_max: self.body_max,
             watch: Arc::new(Watch::new(format!("{}-streams", sizing.partition))),
         }))

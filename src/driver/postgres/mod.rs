@@ -158,7 +158,7 @@ impl Tool for PostgresTool {
     fn prepare(&self, args: &Args) -> Result<Operation, Failure> {
         let values = self.plan.bind(args)?;
         let (database, plan) = (self.database.clone(), Arc::clone(&self.plan));
-        Ok(Box::new(move |run| database.0.query(&plan, &values, run)))
+        Ok(Box::new(move |run| database.0.query(&plan, &plan.with_key(&values, run), run)))
     }
 }
 

@@ -36,6 +36,7 @@ pub struct Command {
     ok_exit_codes: Vec<i32>,
     pub(super) dir: Option<PathBuf>,
     pub(super) environment: Environment,
+    pub(super) idempotency_env: Option<String>,
     pub(super) limits: Limits,
 }
 
@@ -50,6 +51,7 @@ impl Command {
             ok_exit_codes: vec![0],
             dir: None,
             environment: Environment::default(),
+            idempotency_env: None,
             limits: Limits::default(),
         }
     }
@@ -95,6 +97,14 @@ impl Command {
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Command {
         self.environment.fix(name.into(), value.into());
+        self
+    }
+
+    /// Gives the program the call's idempotency key in the variable `name`: the caller's own, or one
+    /// that is minted for the call. Defaults to not at all.
+    #[must_use]
+    pub fn idempotency_env(mut self, name: impl Into<String>) -> Command {
+        self.idempotency_env = Some(name.into());
         self
     }
 

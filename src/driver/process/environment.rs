@@ -68,6 +68,32 @@ impl Environment {
         Ok(())
     }
 
+    /// Checks the variable that a call's idempotency key is given in.
+    ///
+    /// # Errors
+    ///
+    /// A name that no variable can have, or that has a value already.
+    pub(super) fn check_key(&self, name: &str) -> Result<(), String> {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(format!(
+                "idempotency_env: `{name}` is no name of a variable; write it as in \
+                 \"IDEMPOTENCY_KEY\""
+            ));
+        }
+        if self.fixed.iter().any(|(fixed, _)| fixed == name) {
+            return Err(format!(
+                "idempotency_env: `{name}` is set by `env`; leave one of them out"
+            ));
+        }
+        if Environment::default().admits(OsStr::new(name)) {
+            return Err(format!(
+                "idempotency_env: `{name}` is what programs find their way by; take a name of its \
+                 own, such as \"IDEMPOTENCY_KEY\""
+            ));
+        }
+        Ok(())
+    }
+
     /// The variables a tool sees, taken from `ours`; a fixed value comes before one let through.
     pub(super) fn of(
         &self,

@@ -17,6 +17,7 @@ use super::wake::Wake;
 use super::{Process, stdin};
 use crate::call::Run;
 use crate::driver::Tool;
+use crate::driver::args::invalid;
 use crate::outcome::{Executed, Failure, FailureReason};
 
 /// Makes the tools of one partition and runs their programs, each on the thread of its call.
@@ -58,6 +59,9 @@ impl Launcher {
         let dir = std::path::absolute(&dir).map_err(|error| format!("dir: `{shown}`: {error}"))?;
         let environment = command.environment.clone().over(&self.partition.environment);
         environment.check()?;
+        if let Some(name) = &command.idempotency_env {
+            environment.check_key(name)?;
+        }
         let limits = command.limits.clone().over(&self.partition.limits);
         limits.check()?;
         if let Some(key) = limits.needing_shim().filter(|_| self.shim.is_none()) {
@@ -72,7 +76,8 @@ impl Launcher {
             term_grace: self.partition.term_grace,
         };
         let variables = environment.of(std::env::vars_os());
-        Ok(Setup { dir, variables, limits, bounds, shim: self.shim.clone() })
+        let key_variable = command.idempotency_env.clone();
+        Ok(Setup { dir, variables, key_variable, limits, bounds, shim: self.shim.clone() })
     }
 }
 
@@ -80,6 +85,8 @@ impl Launcher {
 pub(super) struct Setup {
     dir: PathBuf,
     variables: Vec<(OsString, OsString)>,
+    /// What the call's idempotency key is given in.
+    key_variable: Option<String>,
     limits: Limits,
     bounds: Bounds,
     shim: Option<ShimStarter>,
@@ -108,6 +115,9 @@ impl Setup {
         let mut command = std::process::Command::new(&file);
         command.arg0(name).args(&invocation.args).current_dir(&self.dir);
         command.env_clear().envs(self.variables.iter().map(|(name, value)| (name, value)));
+        if let Some(name) = &self.key_variable {
+            command.env(name, idempotency_key(run)?);
+        }
         let (child, pipes) = match &self.shim {
             Some(shim) => shim
                 .spawn(&command, name, &self.limits, invocation.stdin.as_deref())
@@ -127,6 +137,19 @@ impl Setup {
             Loss::Lost(error) => lost(&format!("no hold on `{name}`: {error}")),
         })
     }
+}
+
+/// The longest key: with its name it must fit what the system takes as one variable.
+const KEY_MAX: usize = 64 * 1024;
+
+fn idempotency_key(run: &Run) -> Result<&str, Failure> {
+    let key = run.idempotency_key();
+    if key.contains('\0') || key.len() > KEY_MAX {
+        let rule =
+            "the idempotency key cannot be a variable's value: it has a NUL, or is above 64 KiB";
+        return Err(invalid(rule));
+    }
+    Ok(key)
 }
 
 fn grouped(

@@ -63,7 +63,8 @@
 //! - `/dev/null` or the text it is given as its standard input; never the harness's.
 //! - Of the harness's environment only PATH, HOME, USER, LANG, `LC_*`, TMPDIR, TERM, CARGO_HOME,
 //!   RUSTUP_HOME, RUSTUP_TOOLCHAIN and what [`Process::env_allow`] or [`Command::env_allow`] names,
-//!   so that credentials stay out of reach.
+//!   so that credentials stay out of reach; and the call's idempotency key, if
+//!   [`Command::idempotency_env`] names a variable for it.
 
 mod capture;
 #[cfg(target_os = "linux")]

@@ -6,12 +6,15 @@
 mod pool;
 mod scan;
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::args::{ArgSpec, ArgType, Args, Signature, Template};
+use crate::call::Run;
 use crate::outcome::{Executed, Failure, FailureReason};
 
 pub(crate) use pool::Pool;
@@ -39,6 +42,7 @@ pub const MAX_BYTES: usize = 8 << 20;
 pub struct Query {
     sql: String,
     params: Vec<String>,
+    idempotency_param: Option<usize>,
     args: Vec<ArgSpec>,
     max_rows: usize,
     max_bytes: usize,
@@ -50,6 +54,7 @@ impl Query {
         Query {
             sql: sql.into(),
             params: Vec::new(),
+            idempotency_param: None,
             args: Vec::new(),
             max_rows: MAX_ROWS,
             max_bytes: MAX_BYTES,
@@ -62,6 +67,23 @@ impl Query {
     #[must_use]
     pub fn param(mut self, template: impl Into<String>) -> Query {
         self.params.push(template.into());
+        self
+    }
+
+    /// Binds the call's idempotency key, as text, to the placeholder `$number`: the caller's own, or
+    /// one that is minted for the call. It is the placeholder after those of the params, so that no
+    /// argument can stand in for it. Defaults to not at all.
+    ///
+    /// ```
+    /// use watertight::driver::sql::Query;
+    ///
+    /// let order = "insert into orders (item, key) values ($1, $2) on conflict (key) do nothing";
+    /// let query = Query::new(order).param("{item}").idempotency_param(2);
+    /// # let _ = query;
+    /// ```
+    #[must_use]
+    pub fn idempotency_param(mut self, number: usize) -> Query {
+        self.idempotency_param = Some(number);
         self
     }
 
@@ -95,24 +117,7 @@ impl Query {
         if let Some(rule) = refused(&scan.verb) {
             return Err(BuildError::new("sql", format!("`{}` {rule}", scan.verb)));
         }
-        for number in 1..=self.params.len() {
-            if !scan.placeholders.contains(&number) {
-                let rule = format!(
-                    "there are {} params and no `${number}` in the statement: use it or leave the \
-                     param out",
-                    self.params.len()
-                );
-                return Err(BuildError::new("params", rule));
-            }
-        }
-        if let Some(number) = scan.placeholders.iter().find(|n| **n > self.params.len()) {
-            let rule = format!(
-                "the statement has `${number}` and there are {} params: add what `${number}` stands \
-                 for",
-                self.params.len()
-            );
-            return Err(BuildError::new("params", rule));
-        }
+        self.check_placeholders(&scan.placeholders)?;
         let params: Result<Vec<_>, _> = self.params.iter().map(|p| Template::parse(p)).collect();
         let params = params.map_err(|rule| BuildError::new("params", rule))?;
         let mut declared = self.args;
@@ -126,10 +131,42 @@ impl Query {
         Ok(Plan {
             sql: self.sql.into(),
             params,
+            takes_key: self.idempotency_param.is_some(),
             signature,
             max_rows: self.max_rows,
             max_bytes: self.max_bytes,
         })
+    }
+
+    /// Every placeholder stands for a param or the key, and each of these is used.
+    fn check_placeholders(&self, used: &BTreeSet<usize>) -> Result<(), BuildError> {
+        let params = self.params.len();
+        if let Some(number) = (1..=params).find(|number| !used.contains(number)) {
+            let rule = format!(
+                "there are {params} params and no `${number}` in the statement: use it or leave the \
+                 param out"
+            );
+            return Err(BuildError::new("params", rule));
+        }
+        let next = params + 1;
+        if let Some(number) = self.idempotency_param.filter(|number| *number != next) {
+            let rule =
+                format!("`${number}` is not the placeholder after {params} params; write {next}");
+            return Err(BuildError::new("idempotency_param", rule));
+        }
+        if self.idempotency_param.is_some() && !used.contains(&next) {
+            let rule = format!("there is no `${next}` in the statement; use it, or leave this out");
+            return Err(BuildError::new("idempotency_param", rule));
+        }
+        let bound = params + usize::from(self.idempotency_param.is_some());
+        if let Some(number) = used.iter().find(|number| **number > bound) {
+            let rule = format!(
+                "the statement has `${number}` and there are {params} params: add what `${number}` \
+                 stands for"
+            );
+            return Err(BuildError::new("params", rule));
+        }
+        Ok(())
     }
 }
 
@@ -152,6 +189,8 @@ fn refused(verb: &str) -> Option<&'static str> {
 pub(crate) struct Plan {
     pub(crate) sql: Arc<str>,
     params: Vec<Template>,
+    /// Whether the call's idempotency key is bound behind the params.
+    takes_key: bool,
     signature: Signature,
     max_rows: usize,
     max_bytes: usize,
@@ -168,10 +207,24 @@ impl Plan {
         Ok(bound.collect())
     }
 
-    /// Names the argument behind placeholder `index` (from 0), for messages.
+    /// `values` with the idempotency key of `run` behind them, if the statement has a place for it.
+    pub(crate) fn with_key<'v, V>(&self, values: &'v [V], run: &Run) -> Cow<'v, [V]>
+    where
+        V: Clone + From<String>,
+    {
+        if !self.takes_key {
+            return Cow::Borrowed(values);
+        }
+        let key = V::from(run.idempotency_key().to_owned());
+        values.iter().cloned().chain([key]).collect()
+    }
+
+    /// Names what is behind placeholder `index` (from 0), for messages.
     pub(crate) fn argument(&self, index: usize) -> String {
-        let mut names = self.params[index].names();
-        match names.next() {
+        let Some(param) = self.params.get(index) else {
+            return "the idempotency key".to_owned();
+        };
+        match param.names().next() {
             Some(name) => format!("argument `{name}`"),
             None => format!("parameter ${}", index + 1),
         }

@@ -179,7 +179,7 @@ impl Tool for SqliteTool {
             .map(|(at, value)| value::bind(value, || self.plan.argument(at)))
             .collect::<Result<Vec<_>, _>>()?;
         let (database, plan) = (self.database.clone(), Arc::clone(&self.plan));
-        Ok(Box::new(move |run| database.0.query(&plan, &params, run)))
+        Ok(Box::new(move |run| database.0.query(&plan, &plan.with_key(&params, run), run)))
     }
 }
 
