@@ -95,7 +95,8 @@ impl<T> Scheduler<T> {
                 return self.fail();
             };
             let deadline = waiter.clock() == Some(TimeoutClock::Deadline);
-            let hint = (!deadline).then(|| self.hint_again(now, waiter.tenant, &mut outlook));
+            let hint = (!deadline)
+                .then(|| self.hint_again(now, waiter.tenant, waiter.attempt, &mut outlook));
             let rejection =
                 if deadline { Rejection::Deadline } else { Rejection::Busy(self.full()) };
             self.turn_away(now, waiter, rejection, hint, effects);

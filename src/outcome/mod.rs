@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use failure::{Evidence, Failure, FailureReason};
+pub(crate) use wording::ENOUGH_ATTEMPTS;
 
 /// The end of one call: its result, and where and how long it took.
 ///

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// From this attempt on the advice is to go on without the call.
-const ENOUGH_ATTEMPTS: u32 = 5;
+pub(crate) const ENOUGH_ATTEMPTS: u32 = 5;
 
 impl<T> Outcome<T> {
     /// What happened and what to do now, in words for a model; `None` if it finished well.

@@ -18,7 +18,7 @@ use crate::resilience::breaker::{self, Admit, Breaker, Change, Ended, Epoch};
 use crate::resilience::deadline::{Deadline, MinRun};
 use crate::resilience::rate::{Cell, Rate, RateLimit};
 use crate::resilience::throttle::{self, Throttle};
-use crate::resilience::{RETRY_AFTER_MIN, RetryAfter};
+use crate::resilience::{RETRY_AFTER_MIN, Random, RetryAfter};
 use crate::time::Time;
 
 /// The knobs of a door; the default asks for nothing.
@@ -109,7 +109,7 @@ impl Door {
             rate: None,
             breaker: None,
             run_for,
-            random: Random::new(),
+            random: random(),
             passes: vec![Pass::default(); slots],
         })
     }
@@ -221,21 +221,9 @@ fn throttled(by: ThrottledBy, retry_after: Duration) -> CallError {
     CallError::Throttled { by, executed: Executed::No, retry_after }
 }
 
-/// SplitMix64 (Steele, Lea and Flood, 2014), for jitter; seeded by the system's randomness.
-struct Random(u64);
-
-impl Random {
-    fn new() -> Random {
-        Random(RandomState::new().build_hasher().finish())
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    }
+/// Random bits for jitter, seeded by the system's randomness.
+pub(super) fn random() -> Random {
+    Random::seeded(RandomState::new().build_hasher().finish())
 }
 
 impl Gate {

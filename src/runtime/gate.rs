@@ -53,6 +53,7 @@ impl Gate {
         member: Option<Membership>,
     ) -> Result<Gate, PolicyError> {
         let (run_limit, cancel_grace) = (policy.run_limit, policy.cancel_grace);
+        let policy = Policy { jitter_seed: door::random().next(), ..policy };
         let state = State::new(policy, door, member.clone())?;
         Ok(Gate {
             clock,

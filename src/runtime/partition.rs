@@ -246,7 +246,9 @@ impl Partition {
             self.shared.hand_off(job);
             return (None, backstop);
         }
-        let offer = Offer { tenant, run_for, ..self.offer(Who::Call(call), now, deadline) };
+        let attempt = call.about().attempt;
+        let offer = self.offer(Who::Call(call), now, deadline);
+        let offer = Offer { tenant, run_for, attempt, ..offer };
         let mut actions = Actions::default();
         let offered = gate.offer(now, offer, &mut actions);
         self.shared.act(actions);
@@ -311,7 +313,8 @@ impl Partition {
         let shared = &self.shared;
         WAITER.with(|waiter| {
             let payload = Who::Permit(Arc::clone(waiter));
-            let offer = Offer { tenant: terms.tenant, ..self.offer(payload, now, deadline) };
+            let (tenant, attempt) = (terms.tenant, terms.attempt.max(1));
+            let offer = Offer { tenant, attempt, ..self.offer(payload, now, deadline) };
             let backstop = Backstop::new(offer.wait_until, deadline, Duration::MAX);
             let mut actions = Actions::default();
             let offered = shared.gate.offer(now, offer, &mut actions);
@@ -319,7 +322,7 @@ impl Partition {
             if let Offered::Started(slot) = offered {
                 return Ok(Permit::new(Arc::clone(shared), slot, Duration::ZERO));
             }
-            self.await_permit(waiter, backstop, terms.attempt.max(1))
+            self.await_permit(waiter, backstop, attempt)
         })
     }
 
