@@ -72,7 +72,8 @@ impl Terms {
     }
 
     /// Which attempt at the same logical call this is, from 1; it changes wording and jitter of
-    /// hints only. Defaults to 1.
+    /// hints only: each attempt may be told to come back a little later, and from the fifth on to go
+    /// on without the call. Defaults to 1.
     #[must_use]
     pub fn attempt(mut self, attempt: u32) -> Terms {
         self.attempt = attempt;

@@ -24,6 +24,8 @@ pub struct Offer<T> {
     pub run_for: Duration,
     /// Whether it is made from inside this very partition, so that waiting could deadlock.
     pub reentrant: bool,
+    /// Which attempt at the same logical call it is, from 1; only the jitter of a hint goes by it.
+    pub attempt: u32,
 }
 
 impl<T> Offer<T> {
@@ -36,13 +38,14 @@ impl<T> Offer<T> {
             deadline: Time::MAX,
             run_for: Duration::MAX,
             reentrant: false,
+            attempt: 1,
         }
     }
 
     /// The same offer of `payload`.
     pub(crate) fn with<U>(self, payload: U) -> Offer<U> {
-        let Offer { tenant, wait_until, deadline, run_for, reentrant, .. } = self;
-        Offer { payload, tenant, wait_until, deadline, run_for, reentrant }
+        let Offer { tenant, wait_until, deadline, run_for, reentrant, attempt, .. } = self;
+        Offer { payload, tenant, wait_until, deadline, run_for, reentrant, attempt }
     }
 }
 

@@ -34,7 +34,7 @@ impl<T> Scheduler<T> {
     }
 
     /// What the waiter `id` was offered with, if it still waits.
-    pub fn waiting(&self, id: WaiterId) -> Option<&T> {
+    pub fn payload(&self, id: WaiterId) -> Option<&T> {
         let at = self.room.find(id)?;
         self.room.get(at).map(|waiter| &waiter.payload)
     }
@@ -101,7 +101,8 @@ impl<T> Scheduler<T> {
                 return self.fail();
             };
             let deadline = waiter.clock() == Some(TimeoutClock::Deadline);
-            let hint = (!deadline).then(|| self.hint_again(now, waiter.tenant, &mut outlook));
+            let hint = (!deadline)
+                .then(|| self.hint_again(now, waiter.tenant, waiter.attempt, &mut outlook));
             let rejection =
                 if deadline { Rejection::Deadline } else { Rejection::Busy(self.full()) };
             self.turn_away(now, waiter, rejection, hint, effects);

@@ -72,10 +72,10 @@ impl<T> Scheduler<T> {
         let tenant = self.tenants.enter(offer.tenant.as_ref());
         self.count(tenant, |totals| &mut totals.offered);
         if self.closed {
-            return self.refuse(now, tenant, offer.payload, Rejection::Closed);
+            return self.refuse(now, tenant, offer, Rejection::Closed);
         }
         if has_come(offer.deadline, now) {
-            return self.refuse(now, tenant, offer.payload, Rejection::Deadline);
+            return self.refuse(now, tenant, offer, Rejection::Deadline);
         }
         let home = self.tenants.get(tenant).home;
         let below_cap = self.tenants.below_cap(tenant);
@@ -95,15 +95,22 @@ impl<T> Scheduler<T> {
             });
         }
         match self.no_room(now, tenant, &offer, effects) {
-            Some(reason) => self.refuse(now, tenant, offer.payload, Rejection::Busy(reason)),
+            Some(reason) => self.refuse(now, tenant, offer, Rejection::Busy(reason)),
             None => Decision::Wait(self.wait(now, tenant, offer)),
         }
     }
 
-    fn refuse(&mut self, now: Time, tenant: u32, payload: T, rejection: Rejection) -> Decision<T> {
+    fn refuse(
+        &mut self,
+        now: Time,
+        tenant: u32,
+        offer: Offer<T>,
+        rejection: Rejection,
+    ) -> Decision<T> {
+        let Offer { payload, attempt, .. } = offer;
         let comes_back =
             matches!(rejection, Rejection::Busy(reason) if reason != BusyReason::Reentrant);
-        let retry_after = comes_back.then(|| self.hint(now, tenant));
+        let retry_after = comes_back.then(|| self.hint(now, tenant, attempt));
         self.count(tenant, |totals| &mut totals.rejected);
         self.tenants.leave(tenant);
         Decision::Reject(Rejected { rejection, payload, waited: Duration::ZERO, retry_after })
@@ -171,7 +178,7 @@ impl<T> Scheduler<T> {
             self.fail();
             return Some(BusyReason::QueueFull);
         };
-        let hint = self.hint(now, tenant);
+        let hint = self.hint(now, tenant, waiter.attempt);
         let displaced = Rejection::Busy(BusyReason::Displaced);
         self.turn_away(now, waiter, displaced, Some(hint), effects);
         None

@@ -68,6 +68,9 @@ pub struct Policy {
     pub run_limit: Duration,
     /// How long an overdue call has to end after it is called off, before it is ended by force.
     pub cancel_grace: Duration,
+    /// Decides by how much the hints of further attempts at the same calls differ. Partitions of
+    /// one backend should not share it, or their callers come back together.
+    pub jitter_seed: u64,
 }
 
 impl Policy {
@@ -92,6 +95,7 @@ impl Policy {
             replace_overdue: 0,
             run_limit: Duration::from_secs(30),
             cancel_grace: Duration::from_millis(100),
+            jitter_seed: 0,
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::counts::Totals;
 use super::decision::{Effects, Rejected, Rejection};
 use super::estimate::Estimate;
+use super::hint::Hints;
 use super::policy::{Dispatch, Policy, PolicyError};
 use super::slots::{SlotId, Slots, State};
 use super::tenant::Tenants;
@@ -46,6 +47,7 @@ pub struct Scheduler<T> {
     pub(super) tenants: Tenants,
     pub(super) room: WaitingRoom<T>,
     pub(super) estimate: Estimate,
+    pub(super) hints: Hints,
     pub(super) totals: Totals,
     pub(super) closed: bool,
     pub(super) broken: bool,
@@ -80,6 +82,7 @@ impl<T> Scheduler<T> {
             tenants: Tenants::new(&policy),
             room: WaitingRoom::new(),
             estimate: Estimate::new(),
+            hints: Hints::new(policy.jitter_seed),
             totals: Totals::default(),
             closed: false,
             broken: false,
@@ -106,6 +109,7 @@ impl<T> Scheduler<T> {
         self.settle(tenant);
         let ran_ns = now.as_nanos().saturating_sub(started.as_nanos());
         self.estimate.record(ran_ns);
+        self.hints.last_end = now;
         self.assert_invariants();
         Some(Finished { ran_ns, was_overdue })
     }

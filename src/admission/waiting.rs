@@ -31,6 +31,7 @@ pub(super) struct Waiter<T> {
     pub(super) since: Time,
     pub(super) deadline: Time,
     pub(super) run_for: Duration,
+    pub(super) attempt: u32,
     arrival: u64,
     until: Time,
     /// Neighbours in its tenant's line.
@@ -48,6 +49,7 @@ impl<T> Waiter<T> {
             until: offer.wait_until,
             deadline: offer.deadline,
             run_for: offer.run_for,
+            attempt: offer.attempt,
             before: None,
             after: None,
         }

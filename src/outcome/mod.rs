@@ -12,6 +12,7 @@ use std::time::Duration;
 
 pub use earlier::EarlierAttempt;
 pub use failure::{Evidence, Failure, FailureReason};
+pub(crate) use wording::ENOUGH_ATTEMPTS;
 
 /// The end of one call: its result, and where and how long it took.
 ///

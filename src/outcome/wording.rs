@@ -11,7 +11,7 @@ use super::{
 };
 
 /// From this attempt on the advice is to go on without the call.
-const ENOUGH_ATTEMPTS: u32 = 5;
+pub(crate) const ENOUGH_ATTEMPTS: u32 = 5;
 
 const MAY_HAVE_RUN: &str = "If it changes anything, find out whether it did before you repeat it; \
      otherwise ask for less at once, or go on without it.";

@@ -25,6 +25,7 @@ pub mod breaker;
 pub mod budget;
 mod check;
 pub mod deadline;
+mod random;
 pub mod rate;
 pub mod retry;
 pub mod throttle;
@@ -33,6 +34,7 @@ mod window;
 use std::time::Duration;
 
 pub use crate::error::PolicyError;
+pub(crate) use random::Random;
 
 /// No hint is shorter: a millisecond is what callers are told in.
 pub const RETRY_AFTER_MIN: Duration = Duration::from_millis(1);
@@ -53,7 +55,7 @@ impl RetryAfter {
 }
 
 /// A uniform share of `span`, from zero up to but not including `span`.
-fn share(span: Duration, random: u64) -> Duration {
+pub(crate) fn share(span: Duration, random: u64) -> Duration {
     let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     Duration::from_nanos(((u128::from(nanos) * u128::from(random)) >> 64) as u64)
 }

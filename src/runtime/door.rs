@@ -9,7 +9,7 @@ use super::actions::Actions;
 use super::cell::Said;
 use super::gate::Gate;
 use super::partition::Partition;
-use super::random::Random;
+use super::random::random;
 use super::state::timeout;
 use crate::admission::{PolicyError, SlotId};
 use crate::outcome::{CallError, Executed, ThrottledBy, TimeoutClock};
@@ -18,7 +18,7 @@ use crate::resilience::budget;
 use crate::resilience::deadline::{Deadline, MinRun};
 use crate::resilience::rate::{Cell, Rate, RateLimit};
 use crate::resilience::throttle::{self, Throttle};
-use crate::resilience::{RETRY_AFTER_MIN, RetryAfter};
+use crate::resilience::{RETRY_AFTER_MIN, Random, RetryAfter};
 use crate::time::Time;
 
 /// The knobs of a door; the default asks for nothing.
@@ -111,7 +111,7 @@ impl Door {
             rate: None,
             breaker: None,
             run_for,
-            random: Random::new(),
+            random: random(),
             passes: vec![Pass::default(); slots],
         })
     }

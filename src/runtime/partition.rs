@@ -258,7 +258,7 @@ impl Partition {
     ) -> Backstop {
         let gate = &self.shared.gate;
         let run_for = gate.run_limit().saturating_add(gate.cancel_grace());
-        let terms = self.terms(now, tenant, deadline, run_for);
+        let terms = self.terms(now, (tenant, call.about().attempt), deadline, run_for);
         let backstop = Backstop::new(terms.wait_until, deadline, run_for);
         let mut actions = Actions::default();
         if let Some(job) = gate.offer_call(now, call, terms, &mut actions) {
@@ -272,13 +272,13 @@ impl Partition {
     fn terms(
         &self,
         now: Time,
-        tenant: Option<Tenant>,
+        (tenant, attempt): (Option<Tenant>, u32),
         deadline: Time,
         run_for: Duration,
     ) -> Offer<()> {
         let wait_until = now + self.shared.spec.max_wait;
         let reentrant = lineage::contains(self.shared.id);
-        Offer { payload: (), tenant, wait_until, deadline, run_for, reentrant }
+        Offer { payload: (), tenant, wait_until, deadline, run_for, reentrant, attempt }
     }
 
     /// Takes a slot for work on this thread, and blocks for it at most for `max_wait`.
@@ -305,7 +305,8 @@ impl Partition {
         let shared = &self.shared;
         let now = shared.gate.clock().now();
         let deadline = terms.deadline.map_or(Time::MAX, |deadline| now + deadline);
-        let offer = self.terms(now, terms.tenant, deadline, Duration::MAX);
+        let attempt = terms.attempt.max(1);
+        let offer = self.terms(now, (terms.tenant, attempt), deadline, Duration::MAX);
         let backstop = Backstop::new(offer.wait_until, deadline, Duration::MAX);
         let mut actions = Actions::default();
         let waiter = || WAITER.with(Arc::clone);
@@ -313,7 +314,7 @@ impl Partition {
         shared.act(actions);
         match slot {
             Some(slot) => Ok(Permit::new(Arc::clone(shared), slot, Duration::ZERO)),
-            None => self.await_permit(&waiter(), backstop, terms.attempt.max(1)),
+            None => self.await_permit(&waiter(), backstop, attempt),
         }
     }
 

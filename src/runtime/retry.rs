@@ -12,11 +12,12 @@ use parking_lot::Mutex;
 
 use super::actions::{Actions, Answer};
 use super::cell::{Call, Unanswered};
-use super::random::Random;
+use super::random::random;
 use super::state::{Offered, Running, State, Who, cancelled};
 use crate::admission::{Offer, PolicyError};
 use crate::call::Tenant;
 use crate::outcome::{CallError, CancelledBy, EarlierAttempt, Executed, Timing};
+use crate::resilience::Random;
 use crate::resilience::budget::{self, Budget};
 use crate::resilience::retry::{Attempt, Policy, Retry};
 use crate::time::Time;
@@ -76,7 +77,7 @@ pub(super) struct Retries {
 impl Retries {
     pub(super) fn new(policy: budget::Policy) -> Result<Retries, PolicyError> {
         let budget = Budget::new(policy)?;
-        Ok(Retries { budget, asleep: BTreeMap::new(), scheduled: 0, random: Random::new() })
+        Ok(Retries { budget, asleep: BTreeMap::new(), scheduled: 0, random: random() })
     }
 
     /// How many calls sleep, and how many have so far.
@@ -227,6 +228,7 @@ impl State {
             deadline: about.deadline,
             run_for: self.run_for,
             reentrant: again.reentrant,
+            attempt: about.attempt(),
         };
         if let Offered::AtOnce(slot) =
             self.offer(now, terms, || Who::Call(Arc::clone(call)), actions)

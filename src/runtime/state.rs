@@ -9,10 +9,11 @@ use super::cell::{Call, Said};
 use super::door::{Door, Pass};
 use super::lender::Membership;
 use super::permit::Waiter;
+use super::random::random;
 use super::retry::Retries;
 use super::spec::PartitionSpec;
 use crate::admission::{
-    Decision, Effects, Offer, PolicyError, Rejected, Rejection, Scheduler, SlotId, Started,
+    Decision, Effects, Offer, Policy, PolicyError, Rejected, Rejection, Scheduler, SlotId, Started,
 };
 use crate::outcome::{
     CallError, CancelledBy, Evidence, Executed, Failure, FailureReason, TimeoutClock, Timing,
@@ -102,7 +103,7 @@ impl State {
         let (run_limit, cancel_grace) = (policy.run_limit, policy.cancel_grace);
         Ok(State {
             member,
-            scheduler: Scheduler::new(policy.clone())?,
+            scheduler: Scheduler::new(Policy { jitter_seed: random().next(), ..policy.clone() })?,
             effects: Effects::default(),
             run_limit,
             run_for: run_limit.saturating_add(cancel_grace),
@@ -179,7 +180,7 @@ impl State {
                 Some(slot)
             }
             Decision::Wait(id) => {
-                if let Some(Who::Call(call)) = self.scheduler.waiting(id).map(|waits| &waits.who) {
+                if let Some(Who::Call(call)) = self.scheduler.payload(id).map(|waits| &waits.who) {
                     *call.about().waiter.lock() = Some(id);
                 }
                 None

@@ -141,12 +141,16 @@ fn a_hint_counts_who_waits_ahead() {
         rejected.retry_after.expect("it is busy")
     };
     let hint = refused(&mut scheduler, at(30));
-    assert!((10 * MS..16 * MS).contains(&hint), "what is left of one run: {hint:?}");
+    assert_eq!(hint, 10 * MS, "what is left of one run");
     for call in 1..=2 {
         waiting(scheduler.offer(at(30), Offer::new(call), &mut effects));
     }
     let hint = refused(&mut scheduler, at(30));
-    assert!((90 * MS..106 * MS).contains(&hint), "and two whole runs: {hint:?}");
+    assert_eq!(
+        hint,
+        130 * MS,
+        "and whole runs of two that wait and one that was told to come back"
+    );
     let hint = refused(&mut scheduler, at(2000));
     assert!(hint >= 2000 * MS, "older than any run: {hint:?}");
 }
@@ -201,6 +205,6 @@ fn a_hint_looks_only_at_slots_that_may_serve_the_tenant() {
             assert_eq!(hint < 1000 * MS, soon, "{dispatch:?}: {expired:?}");
         }
         let late = rejected(scheduler.offer(at(9000), offer(at(0)), &mut effects));
-        assert_eq!(late.retry_after, Some(9000 * MS), "{dispatch:?}: nobody is ahead any more");
+        assert!(late.retry_after.unwrap() >= 9000 * MS, "{dispatch:?}: {late:?}");
     }
 }

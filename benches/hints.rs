@@ -1,0 +1,82 @@
+//! How true hints are: of callers who come back exactly at `retry_after_ms`, which share is let in,
+//! and how long the slot had been free until then. `cargo bench --bench hints`
+//!
+//! The scheduler itself is driven on virtual time, without a queue: a call starts or is refused.
+//! Seeds are fixed, so the figures are exact and always the same. Fresh callers come by the load's
+//! plan. Whoever is refused comes back at its hint, in whole milliseconds, up to five attempts; it
+//! competes with fresh callers and is let in or refused like them. At one instant, calls end before
+//! others come. Measured are those who come back before the last fresh caller:
+//!
+//! - *let in*: the share of them that start at once;
+//! - *idle*: how long the slot that such a caller gets had been free. The mean is what is bounded
+//!   for random service times, its median in parts of the same caller's hint for fixed ones.
+//!
+//! The best constant is what somebody would find who knew the load and tried: the same callers come
+//! back after always the same time, for every time from 5 ms to 8.6 s in quarter octaves. Of all
+//! that let in as many as any within one point, the one with the least idle time is the best.
+//!
+//! The Erlang B floor is what coming back at just any time would give: one less the share of calls
+//! that find all slots taken by the Erlang B formula (A. K. Erlang, 1917), at the load of all
+//! offers, returns included. It holds for calls that come independently; in waves and while slots
+//! hang, being let in is harder than that.
+//!
+//! Bounds: with fixed service times, at least 90 % are let in, after a median of at most 25 % of
+//! their hints. With random ones, at most 10 points fewer than with the best constant, after at
+//! most 1.25 of its idle time. A partition that is offered far more than it can do, and one that
+//! hardly ever refuses, are printed without a bound.
+
+#![allow(clippy::print_stdout, reason = "its figures are its product")]
+
+#[path = "../tests/hints_support/mod.rs"]
+mod support;
+
+use support::compare::compare;
+use support::load::{Hints, Service, play};
+use support::loads::{self, Shape};
+
+const CALLS: u32 = 20_000;
+/// A load with one wave that hangs is played so often, each time with calls of its own.
+const HANGS: u64 = 20;
+
+fn main() {
+    let bounded = [Shape::Steady(0.7), Shape::Steady(0.95), Shape::Waves, Shape::Hang];
+    let all_hold = bounded.map(|shape| measure(8, shape)).into_iter().all(|holds| holds);
+    println!("without a bound:");
+    for (slots, shape) in [
+        (8, Shape::Steady(1.3)),
+        (1, Shape::Steady(0.7)),
+        (1, Shape::Waves),
+        (40, Shape::Steady(0.7)),
+        (40, Shape::Steady(0.95)),
+        (40, Shape::Waves),
+        (40, Shape::Hang),
+    ] {
+        measure(slots, shape);
+    }
+    let waves = loads::load(8, Shape::Waves, loads::FIXED, CALLS);
+    let [told, first] = [Hints::AsTold, Hints::AsTheFirst].map(|hints| play(waves, hints).share());
+    println!(
+        "waves that are refused: {told:.1} % let in; if all of them went by the first's hint, \
+         {first:.1} %"
+    );
+    assert!(all_hold, "a bound is broken");
+}
+
+/// Prints a line for each kind of service; whether the bounds hold for all.
+fn measure(slots: u32, shape: Shape) -> bool {
+    let mut all_hold = true;
+    for service in loads::services() {
+        let verdict = compare(&loads::load(slots, shape, service, CALLS), 1, HANGS);
+        let holds = verdict.holds();
+        let kind = match service {
+            Service::Fixed(_) => "fixed",
+            Service::Exponential { .. } => "exponential",
+            Service::Lognormal { .. } => "lognormal",
+            Service::Pareto { .. } => "pareto",
+        };
+        let said = if holds { "holds " } else { "BROKEN" };
+        println!("{said} {:<12} {slots:2} {kind:<11} {verdict}", format!("{shape:?}"));
+        all_hold &= holds;
+    }
+    all_hold
+}
