@@ -20,6 +20,11 @@
 //! offers, returns included. It holds for calls that come independently; in waves and while slots
 //! hang, being let in is harder than that.
 //!
+//! The hints of throttling, the rate and the breaker are measured on the machines alone: of those
+//! who come back exactly then, how many the door lets in. All of a throttled door's callers are.
+//! They are not spaced: an open breaker's callers are told the time to the next probe, which is one
+//! of them, and those that it keeps out are told when it will be over at the latest.
+//!
 //! Bounds: with fixed service times, at least 90 % are let in, after a median of at most 25 % of
 //! their hints. With random ones, at most 10 points fewer than with the best constant, after at
 //! most 1.25 of its idle time. A partition that is offered far more than it can do, and one that
@@ -27,31 +32,34 @@
 
 #![allow(clippy::print_stdout, reason = "its figures are its product")]
 
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use watertight::admission::{Decision, Effects, Offer, Policy, Scheduler};
+use watertight::time::Time;
+
 #[path = "../tests/hints_support/mod.rs"]
 mod support;
 
 use support::compare::compare;
+use support::door;
 use support::load::{Hints, Service, play};
 use support::loads::{self, Shape};
 
 const CALLS: u32 = 20_000;
+const REFUSALS: u32 = 5_000;
 /// A load with one wave that hangs is played so often, each time with calls of its own.
 const HANGS: u64 = 20;
 
 fn main() {
+    for slots in [1, 8, 64, 4096] {
+        println!("a refusal with its hint: {:.1} µs in a partition of {slots}", refusal_us(slots));
+    }
     let bounded = [Shape::Steady(0.7), Shape::Steady(0.95), Shape::Waves, Shape::Hang];
-    let all_hold = bounded.map(|shape| measure(8, shape)).into_iter().all(|holds| holds);
+    let all_hold = bounded.map(|shape| measure(8, shape, 1)).into_iter().all(|holds| holds);
     println!("without a bound:");
-    for (slots, shape) in [
-        (8, Shape::Steady(1.3)),
-        (1, Shape::Steady(0.7)),
-        (1, Shape::Waves),
-        (40, Shape::Steady(0.7)),
-        (40, Shape::Steady(0.95)),
-        (40, Shape::Waves),
-        (40, Shape::Hang),
-    ] {
-        measure(slots, shape);
+    for (slots, share) in [(8, 1.3), (1, 0.7), (40, 0.7), (40, 0.95)] {
+        measure(slots, Shape::Steady(share), 4);
     }
     let waves = loads::load(8, Shape::Waves, loads::FIXED, CALLS);
     let [told, first] = [Hints::AsTold, Hints::AsTheFirst].map(|hints| play(waves, hints).share());
@@ -59,14 +67,25 @@ fn main() {
         "waves that are refused: {told:.1} % let in; if all of them went by the first's hint, \
          {first:.1} %"
     );
+    let doors = [("throttled", door::throttled()), ("rate", door::rated())];
+    for (what, seen) in doors.into_iter().chain([("circuit_open", door::broken())]) {
+        println!(
+            "{what}: {} came back, {:.1} % let in; the first time {} of {}",
+            seen.returns,
+            seen.share(),
+            seen.first_let_in,
+            seen.first_returns
+        );
+    }
     assert!(all_hold, "a bound is broken");
 }
 
-/// Prints a line for each kind of service; whether the bounds hold for all.
-fn measure(slots: u32, shape: Shape) -> bool {
+/// Prints a line for each kind of service, against every `step`-th constant; whether the bounds
+/// hold for all.
+fn measure(slots: u32, shape: Shape, step: usize) -> bool {
     let mut all_hold = true;
     for service in loads::services() {
-        let verdict = compare(&loads::load(slots, shape, service, CALLS), 1, HANGS);
+        let verdict = compare(&loads::load(slots, shape, service, CALLS), step, HANGS);
         let holds = verdict.holds();
         let kind = match service {
             Service::Fixed(_) => "fixed",
@@ -79,4 +98,25 @@ fn measure(slots: u32, shape: Shape) -> bool {
         all_hold &= holds;
     }
     all_hold
+}
+
+/// What a refusal costs while every slot is held and the ledger is full.
+fn refusal_us(slots: u32) -> f64 {
+    let mut scheduler = Scheduler::new(Policy { queue: 0, ..Policy::new(slots) }).expect("right");
+    let mut effects = Effects::default();
+    let mut now = Time::ZERO;
+    let mut offer =
+        |scheduler: &mut Scheduler<()>, now| scheduler.offer(now, Offer::new(()), &mut effects);
+    for run in 0..1000 {
+        let Decision::Start(started) = offer(&mut scheduler, now) else { unreachable!() };
+        now = now + Duration::from_millis(100 + run % 100);
+        scheduler.finish(now, started.slot);
+    }
+    (0..slots).for_each(|_| drop(black_box(offer(&mut scheduler, now))));
+    let start = Instant::now();
+    for _ in 0..REFUSALS {
+        now = now + Duration::from_micros(100);
+        drop(black_box(offer(&mut scheduler, now)));
+    }
+    start.elapsed().as_secs_f64() * 1e6 / f64::from(REFUSALS)
 }

@@ -6,6 +6,7 @@ mod jitter;
 mod support;
 
 use support::compare::{Verdict, compare};
+use support::door;
 use support::load::{Hints, Load, play};
 use support::loads::{self, Shape};
 
@@ -59,4 +60,24 @@ fn a_refused_wave_does_not_come_back_as_a_wave() {
 fn the_same_load_is_played_the_same_again() {
     let runs = [(); 2].map(|()| play(waves(), Hints::AsTold));
     assert_eq!(runs[0].idle, runs[1].idle);
+}
+
+#[test]
+fn a_pause_is_over_when_its_hint_says() {
+    let seen = door::throttled();
+    assert_eq!((seen.returns, seen.let_in), (40, 40));
+}
+
+/// One caller is the probe; the others are told when it will be over at the latest.
+#[test]
+fn after_a_cool_down_one_probe_is_let_in_and_then_everybody() {
+    let seen = door::broken();
+    assert_eq!(seen.first_let_in, 1, "{seen:?}");
+    assert_eq!(seen.returns - seen.let_in, seen.first_returns - 1, "{seen:?}");
+}
+
+#[test]
+fn the_rate_lets_in_whoever_comes_back_first() {
+    let seen = door::rated();
+    assert!(seen.let_in > 0 && seen.share() < 100.0, "{seen:?}");
 }
