@@ -28,9 +28,9 @@ pub struct Outcome<T> {
     /// The tool it named, if it named one.
     pub tool: Option<Arc<str>>,
     /// Which attempt at the same logical call it was, from 1: the caller's count, and one more for
-    /// each time that the runtime has attempted it again.
+    /// each time that the runtime has attempted it again, or was about to when it was cancelled.
     pub attempt: u32,
-    /// How long each phase took.
+    /// How long each phase took, of the last attempt.
     pub timing: Timing,
     /// What the runtime attempted before, oldest first; empty if nothing was retried.
     pub earlier: Vec<EarlierAttempt>,

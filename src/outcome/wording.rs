@@ -34,7 +34,8 @@ impl<T> Outcome<T> {
         let text = self.detail_of(error);
         Some(match self.earlier.len() {
             0 => text,
-            earlier => format!("{text} It was attempted {} times.", earlier + 1),
+            1 => format!("{text} It had been attempted once before."),
+            earlier => format!("{text} It had been attempted {earlier} times before."),
         })
     }
 
@@ -218,7 +219,7 @@ mod tests {
             outcome.detail().unwrap(),
             "search concurrency limit reached; other tools are unaffected. It may or may not have \
              been executed. If it changes anything, find out whether it did before you repeat it; \
-             otherwise ask for less at once, or go on without it. It was attempted 2 times."
+             otherwise ask for less at once, or go on without it. It had been attempted once before."
         );
     }
 

@@ -13,6 +13,7 @@
 //! | is this how it must have ended to be retried ([`Kinds`])? | [`NotChosen`](Why::NotChosen) |
 //! | was nothing executed, or does repeating it do no harm? | [`MayHaveRun`](Why::MayHaveRun) |
 //! | is an attempt left? | [`Attempts`](Why::Attempts) |
+//! | has nobody asked for a pause of more than an hour? | [`TooLong`](Why::TooLong) |
 //! | do the wait and a useful run fit into what is left of the deadline? | [`Deadline`](Why::Deadline) |
 //! | has the partition's [budget](super::budget) room? | [`Budget`](Why::Budget) |
 //!
@@ -126,6 +127,8 @@ pub enum Why {
     MayHaveRun,
     /// It was the last attempt.
     Attempts,
+    /// The backend or the door asks for a pause of more than an hour, which nobody sits out.
+    TooLong,
     /// The deadline would pass first.
     Deadline,
     /// The partition's retry budget is spent.
@@ -160,6 +163,9 @@ impl Policy {
             return Retry::No(why);
         }
         let asked = attempt.error.retry_after().unwrap_or_default();
+        if asked > HOUR {
+            return Retry::No(Why::TooLong);
+        }
         let wait = asked.saturating_add(share(self.backoff(attempt.number), random));
         if attempt.left.is_some_and(|left| wait.saturating_add(attempt.min_run) >= left) {
             return Retry::No(Why::Deadline);
@@ -187,12 +193,14 @@ impl Policy {
 }
 
 impl Why {
-    /// In one word: `not_chosen`, `may_have_run`, `attempts`, `deadline`, `budget`.
+    /// In one word: `not_chosen`, `may_have_run`, `attempts`, `too_long`, `deadline`,
+    /// `budget`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Why::NotChosen => "not_chosen",
             Why::MayHaveRun => "may_have_run",
             Why::Attempts => "attempts",
+            Why::TooLong => "too_long",
             Why::Deadline => "deadline",
             Why::Budget => "budget",
         }

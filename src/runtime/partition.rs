@@ -12,7 +12,7 @@ use super::gate::Gate;
 use super::lender::Membership;
 use super::lineage::{self, PartitionId};
 use super::permit::{Permit, Waiter};
-use super::retry::Again;
+use super::retry::{ASLEEP_MAX, Again};
 use super::shutdown::Alive;
 use super::spec::PartitionSpec;
 use super::sync::{AtomicBool, Receiver, Sender, TrySendError, bounded};
@@ -78,8 +78,9 @@ impl Shared {
     ) -> Result<(Shared, Inbox), PolicyError> {
         let capacity = spec.capacity() as usize;
         let (work, work_inbox) = bounded(capacity);
-        // A cancel and a discard for every call there can be.
-        let (errands, errand_inbox) = bounded(2 * (capacity + spec.policy.queue as usize));
+        // A cancel and a discard for every call there can be; those that sleep are only discarded.
+        let calls = capacity + spec.policy.queue as usize;
+        let (errands, errand_inbox) = bounded(2 * calls + ASLEEP_MAX);
         let shared = Shared {
             id,
             name: spec.shared_name(),

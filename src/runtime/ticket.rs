@@ -152,7 +152,7 @@ impl<T: 'static> Ticket<T> {
         if let State::Live(live) = &mut self.0 {
             let due = live.backstop.peek(live.shared.gate.clock());
             if due.is_some_and(crate::time::is_past) {
-                live.backstop.step += 1;
+                live.backstop.go_on(live.shared.gate.clock());
                 live.poke();
             }
         }
@@ -165,7 +165,7 @@ impl<T> Live<T> {
         let first = [until, backstop].into_iter().flatten().min();
         if !self.cell.wait(first) {
             if backstop.is_some_and(crate::time::is_past) {
-                self.backstop.step += 1;
+                self.backstop.go_on(self.shared.gate.clock());
                 self.poke();
             }
             return None;
@@ -226,6 +226,8 @@ impl<T> fmt::Debug for Ticket<T> {
 pub(super) struct Backstop {
     dues: [Time; 3],
     step: usize,
+    /// The next one after these.
+    later: Time,
 }
 
 /// How long the timekeeper is given.
@@ -237,22 +239,48 @@ impl Backstop {
     pub(super) fn new(wait_until: Time, deadline: Time, run_for: Duration) -> Backstop {
         let latest_end = wait_until + run_for;
         let dues = [wait_until.min(deadline), latest_end.min(deadline), latest_end];
-        Backstop { dues, step: 0 }
+        Backstop { dues, step: 0, later: latest_end + AGAIN }
     }
 
     /// The present one.
     fn peek(&self, clock: &Clock) -> Option<Instant> {
-        let due = self.dues.get(self.step).copied().unwrap_or_else(|| {
-            let more = u32::try_from(self.step - self.dues.len() + 1).unwrap_or(u32::MAX);
-            self.dues[self.dues.len() - 1] + AGAIN.saturating_mul(more)
-        });
-        clock.instant(due + SLACK)
+        clock.instant(self.due() + SLACK)
+    }
+
+    fn due(&self) -> Time {
+        self.dues.get(self.step).copied().unwrap_or(self.later)
+    }
+
+    /// Goes on to the next. Who comes late does not make up for those that were missed.
+    fn go_on(&mut self, clock: &Clock) {
+        self.step += 1;
+        if self.step >= self.dues.len() {
+            self.later = self.later.max(clock.now() + AGAIN);
+        }
     }
 
     /// The present one, and goes on to the next.
     pub(super) fn next(&mut self, clock: &Clock) -> Option<Instant> {
         let due = self.peek(clock);
-        self.step += 1;
+        self.go_on(clock);
         due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_comes_late_looks_once_for_all_that_was_missed() {
+        let (clock, hand) = Clock::manual();
+        let mut backstop = Backstop::new(Time::ZERO, Time::ZERO, Duration::ZERO);
+        hand.advance(Duration::from_secs(600));
+        for _ in 0..3 {
+            backstop.go_on(&clock);
+        }
+        assert_eq!(backstop.due(), clock.now() + AGAIN, "after the three dues");
+        backstop.go_on(&clock);
+        assert_eq!(backstop.due(), clock.now() + AGAIN, "and not by more and more");
     }
 }

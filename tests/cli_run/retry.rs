@@ -79,3 +79,28 @@ fn a_throttled_call_is_offered_again_and_a_failed_one_is_not() {
     assert_eq!(ended.outcome("a")["status"], "failed");
     assert_eq!(vendor.counts().requests, 4);
 }
+
+#[test]
+fn the_attempts_of_a_tool_that_retries_by_itself_are_counted_with_the_others() {
+    let vendor = Vendor::start().unwrap();
+    vendor.set(Behaviour::Answer(Reply::status(429).header("Retry-After", "0")));
+    let folder = Folder::new(&format!(
+        "[partition.search]\nslots = 1\n[partition.search.http]\nbase_url = \"{}\"\n\
+         [tool.search]\npartition = \"search\"\npath = \"/\"\n\
+         retry = {{ attempts = 2, backoff = \"0s\" }}\n",
+        vendor.url()
+    ));
+    for (retries, attempts) in [("0", 2), ("2", 6)] {
+        let before = vendor.counts().requests;
+        let ended = folder.run(&["--retry-busy", retries], "{\"id\":\"a\",\"tool\":\"search\"}");
+        let outcome = ended.outcome("a");
+        assert_eq!(
+            (&outcome["status"], &outcome["attempts"]),
+            (&json!("throttled"), &json!(attempts))
+        );
+        assert_eq!(outcome["earlier_attempts"].as_array().unwrap().len(), 1);
+        let gives_up = outcome["detail"].as_str().unwrap().contains("go on without it");
+        assert_eq!(gives_up, attempts >= 5, "{outcome}");
+        assert_eq!(vendor.counts().requests - before, attempts);
+    }
+}

@@ -47,6 +47,7 @@ fn nonsense_is_refused_with_place_key_value_rule_and_fix() {
         ("retry.backoff_max = \"2h\"", "retry.backoff_max = \"2h\": must be 0s to 1h"),
         ("retry.on = \"busy\"", "tool.find.retry.on = \"busy\": must be a list"),
         ("retry.on = [\"bsy\"]", "tool.find.retry.on[0] = \"bsy\": must be one of failed, busy"),
+        ("retry.on = [\"decode\"]", "tool.find.retry.on[0] = \"decode\": must be one of"),
         ("retry.attempt = 2", "retry.attempt: is no known key; did you mean `attempts`?"),
     ] {
         let refused = error(&with(knobs));

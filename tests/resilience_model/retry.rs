@@ -60,6 +60,7 @@ fn hopeless() -> Vec<CallError> {
         failed(FailureReason::UnknownTool),
         failed(FailureReason::UnknownPartition),
         failed(FailureReason::Closed),
+        failed(FailureReason::Decode),
     ]
 }
 
@@ -122,7 +123,8 @@ fn every_word_stands_for_itself_and_failed_for_all_reasons() {
     assert!(failed.starts_with("error, connect, ") && !failed.contains("busy"), "{failed}");
     let default = Kinds::default().to_string();
     assert_eq!(default, "busy, throttled, timeout, connect, pool_exhausted, server_down");
-    for word in ["cancelled", "ok", "invalid_call", "unknown_tool", "closed", "Busy", ""] {
+    for word in ["cancelled", "ok", "invalid_call", "unknown_tool", "closed", "decode", "Busy", ""]
+    {
         let refused = Kinds::parse(["busy", word]).expect_err(word);
         assert_eq!((refused.key, refused.value.as_str()), ("on", word));
         assert!(refused.rule.contains(&all), "{refused}");
@@ -210,8 +212,8 @@ fn the_wait_and_a_useful_run_fit_into_the_deadline() {
         let expected = if fits { Retry::After(HINT) } else { Retry::No(Why::Deadline) };
         assert_eq!(decide(&policy, attempt), expected, "{left} ms left");
     }
-    let endless = CallError::CircuitOpen { retry_after: Duration::MAX };
-    let attempt = Attempt { left: Some(Duration::MAX), ..Attempt::new(1, &endless) };
+    let attempt =
+        Attempt { left: Some(Duration::MAX), min_run: Duration::MAX, ..Attempt::new(1, &error) };
     assert_eq!(decide(&policy, attempt), Retry::No(Why::Deadline));
 }
 
@@ -229,4 +231,17 @@ fn a_no_takes_no_room_in_the_budget_and_a_yes_takes_one() {
         (0..3).map(|_| policy.decide(Time::ZERO, first, &mut budget, 0)).collect();
     assert_eq!(decided, [Retry::After(HINT), Retry::After(HINT), Retry::No(Why::Budget)]);
     assert_eq!(budget.sleeping(), 2);
+}
+
+#[test]
+fn a_pause_that_nobody_sits_out_is_not_slept() {
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+    let policy = Policy { on: everything(), ..Policy::default() };
+    let decided = [HOUR, HOUR + ms(1), Duration::MAX].map(|asked| {
+        let failure = Failure::new(FailureReason::HttpStatus, "").executed(Executed::No);
+        let error = CallError::Failed(failure.retry_after(asked));
+        decide(&policy, Attempt::new(1, &error))
+    });
+    let too_long = Retry::No(Why::TooLong);
+    assert_eq!(decided, [Retry::After(HOUR), too_long, too_long]);
 }

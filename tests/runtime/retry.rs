@@ -1,9 +1,10 @@
 //! Calls that are attempted again: when, how often, and what holds meanwhile.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crossbeam_channel::{Receiver, bounded};
 use watertight::call::{Run, Terms};
 use watertight::outcome::{CallError, Executed, Failure, FailureReason, Status};
 use watertight::resilience::breaker::{self, Window};
@@ -73,7 +74,7 @@ fn the_last_of_all_attempts_is_the_outcome() {
     let outcome = search.call_with_retry(terms, at_once(), fails(9, refused()));
     assert_eq!((outcome.status(), outcome.earlier.len()), (Status::Failed, 2));
     assert_eq!(outcome.attempt, 6, "three, after the caller's own three");
-    assert!(outcome.detail().unwrap().ends_with("It was attempted 3 times."));
+    assert!(outcome.detail().unwrap().ends_with("It had been attempted 2 times before."));
     assert_eq!(search.snapshot().offered, 3);
 }
 
@@ -220,6 +221,8 @@ fn a_back_off_ends_at_a_cancel_and_gives_its_room_back() {
         let outcome = ticket.wait();
         assert_eq!((outcome.status(), outcome.executed()), (Status::Cancelled, Executed::No));
         assert_eq!(outcome.earlier[0].status, Status::Busy);
+        let detail = outcome.detail().unwrap();
+        assert!(detail.ends_with("It had been attempted once before."), "{detail}");
         drop(search.submit_with_retry(Terms::new(), later(), |_| Ok(())));
         assert_eq!(asleep(&search), 0, "a dropped ticket is a cancel");
     }
@@ -331,4 +334,53 @@ fn a_policy_that_is_not_allowed_is_a_value() {
     let budget = budget::Policy { ratio: -1.0, ..budget::Policy::default() };
     let error = spec().retry_budget(budget).check().unwrap_err();
     assert!(error.to_string().contains("ratio = -1"), "{error}");
+}
+
+#[test]
+fn nobody_sleeps_for_ever_because_a_backend_asks_for_it() {
+    let (_runtime, search, _hand) = one_on_manual_clock(spec());
+    for asked in [Duration::MAX, 86_400 * SECOND] {
+        let body = fails(1, refused().retry_after(asked));
+        let ticket = search.submit_with_retry(Terms::new(), at_once(), body);
+        let outcome = ticket.wait_timeout(HANG).expect("it does not sleep");
+        assert_eq!((outcome.status(), outcome.earlier.len()), (Status::Failed, 0));
+        assert_eq!(outcome.retry_after(), Some(asked), "that is for the caller to know");
+    }
+}
+
+/// Counts its drop, the first of which blocks.
+struct Blocks {
+    drops: Arc<AtomicUsize>,
+    gate: Receiver<()>,
+}
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        if self.drops.fetch_add(1, Ordering::SeqCst) == 0 {
+            let _ = self.gate.recv();
+        }
+    }
+}
+
+#[test]
+fn the_bodies_of_all_that_sleep_are_dropped_though_the_first_takes_its_time() {
+    const CALLS: usize = 1_000;
+    let budget = budget::Policy { floor: 1_000_000, ..budget::Policy::default() };
+    let (runtime, search, _hand) = one_on_manual_clock(spec().retry_budget(budget));
+    let running = occupy(&search);
+    let drops = Arc::new(AtomicUsize::new(0));
+    let (open, gate) = bounded(1);
+    for _ in 0..CALLS {
+        let mine = Blocks { drops: Arc::clone(&drops), gate: gate.clone() };
+        let body = move |_: &Run| {
+            let _mine = &mine;
+            Ok(())
+        };
+        search.submit_with_retry(Terms::new(), later(), body).detach();
+    }
+    assert_eq!(asleep(&search), CALLS);
+    running.release();
+    runtime.shutdown(SECOND);
+    open.send(()).unwrap();
+    until("all are dropped", || drops.load(Ordering::SeqCst) == CALLS);
 }

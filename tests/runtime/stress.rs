@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use watertight::call::{Run, Terms};
 use watertight::outcome::Failure;
+use watertight::resilience::retry::{Kinds, Policy};
 use watertight::{Partition, PartitionSpec, Runtime, Ticket, Turn};
 
 use crate::support::{HANG, MS, assert_adds_up, assert_whole, until};
@@ -34,7 +35,7 @@ fn runtime() -> Runtime {
 /// Some body: most are short, some overrun their limit, some go wrong.
 fn body(
     random: &mut fastrand::Rng,
-) -> impl FnOnce(&Run) -> Result<Vec<u8>, Failure> + Send + 'static {
+) -> impl FnOnce(&Run) -> Result<Vec<u8>, Failure> + Send + use<> {
     let kind = random.u32(0..100);
     move |run| {
         match kind {
@@ -74,7 +75,7 @@ fn step(partition: &Partition, random: &mut fastrand::Rng, kept: &mut Vec<Ticket
         let (terms, body) = (terms(random), body(random));
         partition.submit_with(terms, body)
     };
-    match random.u32(0..10) {
+    match random.u32(0..11) {
         0..3 => drop(submit(random).wait()),
         3 => drop(submit(random)),
         4 => submit(random).detach(),
@@ -107,6 +108,7 @@ fn step(partition: &Partition, random: &mut fastrand::Rng, kept: &mut Vec<Ticket
                 permit.release();
             }
         }
+        9 => retried(partition, random, kept),
         _ => {
             let inner = partition.clone();
             drop(partition.call(move |_| Ok(inner.call(|_| Ok(())).status())));
@@ -115,6 +117,23 @@ fn step(partition: &Partition, random: &mut fastrand::Rng, kept: &mut Vec<Ticket
         }
     }
     1
+}
+
+/// A call that may be attempted three times, each of which may end anyhow.
+fn retried(partition: &Partition, random: &mut fastrand::Rng, kept: &mut Vec<Ticket<Vec<u8>>>) {
+    let on = Kinds::parse(["busy", "failed", "timeout", "panicked"]).unwrap();
+    let idempotent = random.bool();
+    let policy = Policy { backoff: 2 * MS, on, idempotent, ..Policy::default() };
+    let mut bodies: Vec<_> = (0..3).map(|_| body(random)).collect();
+    let next = move |run: &Run| bodies.pop().expect("three attempts at most")(run);
+    let ticket = partition.submit_with_retry(terms(random), policy, next);
+    match random.u32(0..5) {
+        0 => drop(ticket.wait()),
+        1 => drop(ticket),
+        2 => ticket.cancel(),
+        3 => ticket.detach(),
+        _ => kept.push(ticket),
+    }
 }
 
 #[test]
@@ -159,6 +178,7 @@ fn everything_at_once() {
     for partition in runtime.partitions() {
         assert_whole(partition);
     }
+    assert!(snapshot.partitions.iter().all(|p| p.retries > 0), "all have retried");
     let counts: Vec<_> = runtime.partitions().map(|p| p.snapshot().counts).collect();
     for (what, count) in [
         ("ok", counts.iter().map(|c| c.ok).sum::<u64>()),

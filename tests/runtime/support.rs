@@ -115,7 +115,7 @@ pub(crate) fn assert_whole(partition: &Partition) {
         let snapshot = partition.snapshot();
         assert_adds_up(&snapshot);
         let g = snapshot.gauges;
-        g.free == g.slots && g.waiting == 0 && g.replaced == 0
+        g.free == g.slots && g.waiting == 0 && g.replaced == 0 && snapshot.asleep == 0
     });
     let (begins, begun) = bounded(partition.spec().capacity() as usize);
     let released = Arc::new(std::sync::Barrier::new(slots(partition) as usize + 1));

@@ -26,6 +26,8 @@ pub(super) struct Call {
     /// The length of its line.
     pub(super) bytes: usize,
     /// How often it has been offered.
+    pub(super) offers: u32,
+    /// How often it has been attempted: once for each offer, and for each retry of its tool.
     pub(super) attempts: u32,
     /// When it was first offered.
     pub(super) first_offer: Option<Time>,
@@ -78,6 +80,7 @@ pub(super) fn parse(line: u64, text: &[u8]) -> Result<Call, Invalid> {
         deadline: raw.deadline_ms.map(Duration::from_millis),
         idempotency_key: raw.idempotency_key,
         bytes: text.len(),
+        offers: 0,
         attempts: 0,
         first_offer: None,
     })
@@ -101,9 +104,9 @@ impl Call {
 
     /// The call to offer at `now`, with what is left of its deadline.
     pub(super) fn offer(&mut self, now: Time) -> ToolCall {
-        self.attempts += 1;
+        self.offers += 1;
         let first = *self.first_offer.get_or_insert(now);
-        let mut terms = Terms::new().attempt(self.attempts);
+        let mut terms = Terms::new().attempt(self.attempts.saturating_add(1));
         if let Some(tenant) = &self.tenant {
             terms = terms.tenant(tenant.clone());
         }

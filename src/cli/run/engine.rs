@@ -227,9 +227,10 @@ impl<'r> Engine<'r> {
 
     /// A call has an outcome: it is offered again, or that is its last.
     fn complete(&mut self, index: usize, outcome: &Outcome<Value>) {
-        let Some(InFlight { call, partition }) = self.in_flight.remove(&index) else {
+        let Some(InFlight { mut call, partition }) = self.in_flight.remove(&index) else {
             return;
         };
+        call.attempts = outcome.attempt;
         let now = self.clock.now();
         if let Some(running) = partition.and_then(|partition| self.running.get_mut(&partition)) {
             running.calls -= 1;
@@ -249,7 +250,7 @@ impl<'r> Engine<'r> {
     /// When to offer it again, if it was turned away and may be.
     fn retry_at(&self, call: &Call, outcome: &Outcome<Value>, now: Time) -> Option<Time> {
         let failed = matches!(outcome.result, Ok(_) | Err(CallError::Failed(_)));
-        if failed || outcome.executed() != Executed::No || call.attempts > self.retries {
+        if failed || outcome.executed() != Executed::No || call.offers > self.retries {
             return None;
         }
         call.retry_at(now, outcome.retry_after()?)

@@ -88,7 +88,7 @@ impl Feed {
         let call = first.remove();
         self.release(&call);
         let late = match call.at {
-            Some(at) if call.attempts == 0 && call.turn.is_none() => now - (start + at),
+            Some(at) if call.offers == 0 && call.turn.is_none() => now - (start + at),
             _ => Duration::ZERO,
         };
         Some((call, late))

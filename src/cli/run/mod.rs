@@ -46,7 +46,8 @@ pub(super) struct Run {
     /// Offer a call that was turned away up to N more times, each when its hint says
     ///
     /// That is a call that is busy, throttled, or met an open breaker, and of which nothing was
-    /// executed. Only its last outcome is written, with the number of attempts.
+    /// executed. Only its last outcome is written, with the number of attempts, those of a tool that
+    /// retries by itself included.
     #[arg(long, value_name = "N", default_value_t = 0)]
     retry_busy: u32,
     /// Exit with 1 if some call did not end well

@@ -40,7 +40,7 @@ impl Outcomes {
 
     /// The last outcome of `call`.
     pub(super) fn ended(&mut self, call: &Call, outcome: &Outcome<Value>) {
-        self.write(&call.about, call.attempts, outcome);
+        self.write(&call.about, outcome.attempt, outcome);
     }
 
     /// A line that is no call.

@@ -13,7 +13,8 @@ use crate::resilience::check::{Advice, refusal};
 /// and is not among them.
 ///
 /// Some ends are in no set, for they cannot go better the next time: wrong calls, closed doors,
-/// cancels, and a call into its own full partition.
+/// cancels, and a call into its own full partition. Nor is `decode`: an answer is decoded when its
+/// call is over.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Kinds(u32);
 
@@ -24,7 +25,7 @@ enum Kind {
 }
 
 /// Everything that can be chosen; a set has a bit for each.
-const ALL: [Kind; 19] = [
+const ALL: [Kind; 18] = [
     Kind::Status(Status::Busy),
     Kind::Status(Status::CircuitOpen),
     Kind::Status(Status::Throttled),
@@ -43,13 +44,12 @@ const ALL: [Kind; 19] = [
     Kind::Reason(FailureReason::Spawn),
     Kind::Reason(FailureReason::ExitCode),
     Kind::Reason(FailureReason::Signal),
-    Kind::Reason(FailureReason::Decode),
 ];
 
 const WORDS: Advice = (
     "must be one of failed, busy, circuit_open, throttled, timeout, panicked, error, connect, \
      pool_exhausted, server_down, query_failed, query_cancelled, http_status, http_protocol, \
-     redirect, too_large, spawn, exit_code, signal, decode",
+     redirect, too_large, spawn, exit_code, signal",
     "leave it out if it is none of these",
 );
 
