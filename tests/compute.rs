@@ -159,3 +159,28 @@ fn the_number_of_threads_is_checked() {
         assert!(error.contains("`threads`") && error.contains("1 to 1024"), "{error}");
     }
 }
+
+#[test]
+fn a_chunk_that_does_not_look_is_overdue_until_it_ends() {
+    let spec = PartitionSpec::new("sums").slots(1).run_limit(Duration::from_millis(50));
+    let pool = Compute::new().threads(1).open(&spec.sizing()).expect("a thread");
+    let released = CancelToken::new();
+    let wait = released.clone();
+    let deaf = pool.tool([], move |_, work| {
+        work.par_chunks(&[0], 1, |_| wait.wait(AMPLE))?;
+        Ok(json!(null))
+    });
+    let runtime = Runtime::builder().partition(spec).tool("deaf", "sums", deaf).build();
+    let runtime = runtime.expect("threads");
+    let called = Instant::now();
+    assert_eq!(runtime.call(ToolCall::new("deaf")).status(), Status::Timeout);
+    assert!(called.elapsed() < AMPLE / 2, "its caller does not wait for it");
+    let gauges = || runtime.partition("sums").expect("it was built").snapshot().gauges;
+    assert_eq!((gauges().overdue, gauges().free), (1, 0));
+    released.cancel();
+    let since = Instant::now();
+    while gauges().free == 0 {
+        assert!(since.elapsed() < AMPLE, "its slot is not free");
+        std::thread::yield_now();
+    }
+}

@@ -503,3 +503,16 @@ proptest! {
         prop_assert_eq!(run(&plan(&json)).unwrap(), run(&plan(&json)).unwrap());
     }
 }
+
+#[test]
+fn the_report_ends_with_the_last_call_not_with_the_last_look() {
+    let report = report(&json!({
+        "duration_ms": 1000,
+        "partitions": [{"name": "t", "slots": 1}],
+        "loads": [{
+            "partition": "t", "arrivals": {"at_ms": [0, 500]}, "service": {"fixed_ms": 100}
+        }],
+    }));
+    assert_eq!(report.ended_ms, 600.0);
+    assert!((report.partitions[0].utilisation - 1.0 / 3.0).abs() < 1e-9, "{report:?}");
+}

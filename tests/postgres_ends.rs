@@ -1,6 +1,6 @@
 //! Calls on PostgreSQL end at their limit and on cancel, on the server as well, and leave nothing
 //! behind.
-#![cfg(all(feature = "postgres", target_os = "linux"))]
+#![cfg(all(feature = "postgres", feature = "testing", target_os = "linux"))]
 
 #[path = "support/flight.rs"]
 #[expect(dead_code, reason = "other tests do worse to their server")]
@@ -18,10 +18,12 @@ use std::time::{Duration, Instant};
 use flight::{Bench, CALLS, FENCE, InFlight, LIMIT, alone, eventually, server_is_idle};
 use serde_json::json;
 use server::Cluster;
-use sql::{AMPLE, call_within};
+use sql::{AMPLE, call_within, sizing};
 use watertight::call::CancelToken;
+use watertight::driver::postgres::Postgres;
 use watertight::driver::sql::Query;
 use watertight::outcome::{Executed, FailureReason};
+use watertight::testing::Unanswered;
 
 #[test]
 fn a_call_that_is_too_long_ends_on_the_server_too() {
@@ -131,4 +133,33 @@ fn a_unix_socket_is_ended_by_request() {
 fn footprint() -> (usize, usize) {
     let count = |path: &str| std::fs::read_dir(path).unwrap().count();
     (count("/proc/self/fd"), count("/proc/self/task"))
+}
+
+#[test]
+fn a_connect_that_nobody_answers_is_called_off_and_leaves_a_bounded_rest() {
+    let _alone = alone();
+    let server = Unanswered::open().unwrap();
+    let url = format!("postgres://agent@{}/db?connect_timeout=3", server.addr());
+    let db = Postgres::new(url).open(&sizing(CALLS)).unwrap();
+    let one = db.tool(Query::new("select 1")).unwrap();
+    for left_behind in 1..=CALLS as usize {
+        let call = InFlight::start(&one, AMPLE);
+        eventually("it connects", || connecting() == left_behind);
+        let cancelled = Instant::now();
+        call.token.cancel();
+        let (reason, executed, _) = call.failure();
+        assert_eq!((reason, executed), (FailureReason::Cancelled, Executed::No));
+        assert!(cancelled.elapsed() < FENCE, "it took {:?}", cancelled.elapsed());
+    }
+    let (reason, executed, _) = InFlight::start(&one, Duration::from_millis(200)).failure();
+    assert_eq!((reason, executed), (FailureReason::Limit, Executed::No));
+    assert!(connecting() <= CALLS as usize, "as many as there are connections");
+    eventually("nothing is left", || connecting() == 0);
+}
+
+/// Threads that connect.
+fn connecting() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| name.trim_end() == "sql-connect").count()
 }

@@ -33,7 +33,7 @@
 //! | function | when the closure looks | there is none | at once | nothing in 1,000 |
 //! | compute | before the next chunk, or when it looks | there is none | at once | nothing in 1,000 |
 //! | HTTP | whatever it waits for | the backend sees its connection closed; whether it stops is its own affair | on a new connection | nothing in 1,000 |
-//! | PostgreSQL | whatever it waits for, over TCP and on Linux; an unanswered TCP connect at its limit, not on cancel | by a cancel, or 0.5 s after its client is gone | on a new connection | nothing in 1,000 |
+//! | PostgreSQL | whatever it waits for, over TCP and on Linux | by a cancel, or 0.5 s after its client is gone | on a new connection | nothing in 1,000 |
 //! | SQLite | between two steps of its engine | with the call; it has changed nothing | on the same connection | nothing in 1,000 |
 //! | process, with a shim | at once, after a grace on cancel | the whole tree, whatever it did | with a new child | nothing in 1,000 |
 //! | process, without | the same | its process group; who has left that gets away, and the outcome says so | the same | nothing in 1,000 |

@@ -84,9 +84,9 @@ impl Bench {
     /// Calls that sleep for a minute, all of them running on the server when this returns.
     pub(crate) fn in_flight(&self, limit: Duration) -> Vec<InFlight> {
         let mut outside = self.cluster.client();
-        let running = napping(&mut outside).len() + CALLS as usize;
+        let running = asleep(&mut outside) + i64::from(CALLS);
         let calls = (0..CALLS).map(|_| InFlight::start(&self.sleep, limit)).collect();
-        eventually("all calls are running", || napping(&mut outside).len() == running);
+        eventually("all calls are running", || asleep(&mut outside) == running);
         calls
     }
 
@@ -146,6 +146,13 @@ impl InFlight {
         let failure = result.expect_err("nobody sleeps to the end");
         (failure.reason, failure.executed, took)
     }
+}
+
+/// How many calls of ours are executed: one that is being prepared is active as well.
+fn asleep(outside: &mut Client) -> i64 {
+    let sql = "select count(*) from pg_stat_activity where wait_event = 'PgSleep' \
+               and query like '%napping%' and application_name = 'watertight/sql'";
+    outside.query_one(sql, &[]).unwrap().get(0)
 }
 
 /// The servers' processes that run a call of ours.

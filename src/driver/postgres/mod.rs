@@ -25,8 +25,10 @@
 //! `statement_timeout` is the partition's run limit, for the case that this process is gone.
 //!
 //! The socket can be shut down on Linux and over TCP. Over a Unix socket, and on other systems, a
-//! call on a server that does not answer holds its slot until the server goes away. A cancel does
-//! not end a TCP connect that is not answered; `connect_timeout`, 5 s by default, does.
+//! call on a server that does not answer holds its slot until the server goes away. A TCP connect
+//! that is not answered cannot be called off: a cancelled call leaves it behind, on a thread that
+//! `connect_timeout`, 5 s by default, ends. While as many are left behind as there are connections, a
+//! cancel does not end the connects after them before that.
 //!
 //! # Roles
 //!
@@ -60,6 +62,7 @@ use crate::call::Run;
 use crate::driver::sql::{BuildError, Dialect, Plan, Pool, Query, ended};
 use crate::driver::{Args, Operation, Response, Sizing, Tool};
 use crate::outcome::{Executed, Failure, FailureReason};
+use connect::Connector;
 use decode::Answer;
 use error::by_whom;
 use resolve::Resolver;
@@ -78,9 +81,8 @@ pub struct Postgres {
 pub struct Database(Arc<Inner>);
 
 struct Inner {
-    target: Target,
+    connector: Connector,
     pool: Pool<Session>,
-    resolver: Resolver,
     watch: Watch,
 }
 
@@ -110,7 +112,8 @@ impl Postgres {
         let watch = Watch::start(&sizing.partition, calls_max)
             .map_err(|error| BuildError::new("connections", format!("no thread: {error}")))?;
         let resolver = Resolver::new(pool.housekeeping(), calls_max);
-        Ok(Database(Arc::new(Inner { target, pool, resolver, watch })))
+        let connector = Connector::new(target, resolver, &sizing.partition, calls_max);
+        Ok(Database(Arc::new(Inner { connector, pool, watch })))
     }
 }
 
@@ -197,7 +200,7 @@ impl Inner {
         }
         let session = match seat {
             Some(session) => session,
-            None => seat.insert(connect::connect(&self.target, &self.resolver, call, run)?),
+            None => seat.insert(self.connector.connect(call, run)?),
         };
         if !call.asks(session.cancel_request()) {
             let reason = call.ending().unwrap_or(FailureReason::Limit);

@@ -65,11 +65,11 @@ fn unresolved(host: &str, why: &str) -> Failure {
     Failure::new(FailureReason::Connect, message).executed(Executed::No)
 }
 
-/// One open question.
-struct Claim(Arc<AtomicUsize>);
+/// One of a bounded number of things that may outlast the call that began them.
+pub(super) struct Claim(Arc<AtomicUsize>);
 
 impl Claim {
-    fn take(open: &Arc<AtomicUsize>, max: usize) -> Option<Claim> {
+    pub(super) fn take(open: &Arc<AtomicUsize>, max: usize) -> Option<Claim> {
         let claim = Claim(Arc::clone(open));
         (open.fetch_add(1, Ordering::SeqCst) < max).then_some(claim)
     }

@@ -88,6 +88,8 @@ struct Engine<O> {
     lanes: Vec<Lane>,
     reserve: Reserve,
     reserve_used_max: u32,
+    /// When the last call had ended, and the last slot was free, so far.
+    ended: Time,
     loads: Vec<Caller>,
     agenda: Agenda,
     /// Calls that will be attempted again, with their partitions: as many as the budgets allow.
@@ -135,6 +137,7 @@ impl<O: FnMut(&Event)> Engine<O> {
             lanes: lanes.collect::<Result<_, _>>()?,
             reserve: Reserve::new(plan.reserve),
             reserve_used_max: 0,
+            ended: Time::ZERO,
             loads,
             agenda: Agenda::default(),
             asleep: HashMap::new(),
@@ -317,6 +320,7 @@ impl<O: FnMut(&Event)> Engine<O> {
         lane.overdue -= u32::from(running.call.is_none());
         let ran = self.now - running.started;
         lane.tally.held += ran.as_nanos();
+        self.ended = self.now;
         if let Some(call) = running.call {
             self.answer(at, call, Answer::of_run(running.end, ran));
         }
@@ -360,6 +364,7 @@ impl<O: FnMut(&Event)> Engine<O> {
             self.asleep.insert(call.number, (at, call));
             return;
         }
+        self.ended = self.now;
         let took = self.now - call.offered;
         self.lanes[at].tally.counts.end(answer.end);
         self.tables.count(&call, |tally| tally.end(answer.end, took));
@@ -388,9 +393,9 @@ impl<O: FnMut(&Event)> Engine<O> {
         Report {
             calls: self.calls,
             cut_short: self.cut_short,
-            ended_ms: self.now.as_nanos() as f64 / 1e6,
+            ended_ms: self.ended.as_nanos() as f64 / 1e6,
             partitions: lanes
-                .map(|(of, plan)| of.tally.report(&plan.name, plan.slots, self.now))
+                .map(|(of, plan)| of.tally.report(&plan.name, plan.slots, self.ended))
                 .collect(),
             tools,
             tenants,
