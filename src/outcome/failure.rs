@@ -105,13 +105,14 @@ impl Evidence {
 }
 
 impl Failure {
-    /// A failure of a call that was executed.
+    /// A failure of a call that was executed; or was not, if the reason says that it never came to it:
+    /// `InvalidCall`, `UnknownTool`, `UnknownPartition`, `Closed`, `Connect`, `PoolExhausted`, `Spawn`.
     pub fn new(reason: FailureReason, message: impl Into<String>) -> Failure {
         Failure {
             refusal: None,
             reason,
             message: message.into(),
-            executed: Executed::Yes,
+            executed: if reason.is_before_the_work() { Executed::No } else { Executed::Yes },
             retry_after: None,
             evidence: Evidence::default(),
         }
@@ -169,6 +170,20 @@ impl<E: std::error::Error> From<E> for Failure {
 }
 
 impl FailureReason {
+    /// Whether a call that fails so has not reached its backend.
+    const fn is_before_the_work(self) -> bool {
+        matches!(
+            self,
+            FailureReason::InvalidCall
+                | FailureReason::UnknownTool
+                | FailureReason::UnknownPartition
+                | FailureReason::Closed
+                | FailureReason::Connect
+                | FailureReason::PoolExhausted
+                | FailureReason::Spawn
+        )
+    }
+
     /// As in JSON, such as `invalid_call`.
     pub const fn as_str(self) -> &'static str {
         match self {

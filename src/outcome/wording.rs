@@ -138,10 +138,10 @@ fn failed(failure: &Failure, executed: Executed) -> String {
     let Failure { reason, message, retry_after, .. } = failure;
     let message = message.trim_end().trim_end_matches('.');
     let then = match (reason, retry_after) {
-        (FailureReason::InvalidCall, _) => "Correct the arguments and call it again.".to_owned(),
-        (FailureReason::UnknownTool | FailureReason::UnknownPartition, _) => {
-            "Use one of the tools you were given.".to_owned()
+        (FailureReason::InvalidCall | FailureReason::UnknownPartition, _) => {
+            "Correct the arguments and call it again.".to_owned()
         }
+        (FailureReason::UnknownTool, _) => "Use one of the tools you were given.".to_owned(),
         (FailureReason::Closed, _) => "Do not retry it; go on without it.".to_owned(),
         _ if executed != failure.executed => MAY_HAVE_RUN.to_owned(),
         (_, Some(after)) => format!("Retry this same call after about {}.", about(*after)),

@@ -1,5 +1,6 @@
 //! Durations in an HdrHistogram.
 
+use std::fmt;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -25,8 +26,20 @@ const DIGITS: u8 = 2;
 /// let p99 = latency.quantile(0.99).as_millis();
 /// assert!((98..=100).contains(&p99));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Latency(Histogram<u64>);
+
+/// The figures that people look at, not the buckets.
+impl fmt::Debug for Latency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Latency")
+            .field("count", &self.count())
+            .field("p50", &self.quantile(0.5))
+            .field("p99", &self.quantile(0.99))
+            .field("max", &self.max())
+            .finish()
+    }
+}
 
 impl Latency {
     /// An empty histogram.

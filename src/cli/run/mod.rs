@@ -28,7 +28,8 @@ use progress::Progress;
 ///    "deadline_ms":30000,"idempotency_key":"k-1"}
 ///
 /// Calls with neither `turn` nor `at_ms` are fed as their partition has room, so that a list of any
-/// length is worked off and not refused; tenants take turns. Calls of one tenant with the same
+/// length is worked off and not refused; tenants take turns. A `rate`, a breaker or a pause that the
+/// backend asks for refuses them all the same: see `--retry-busy`. Calls of one tenant with the same
 /// `turn` fan out together, and that tenant's next turn starts when all of them have ended. A call
 /// with `at_ms` is offered at that time from the start, come what may; with both it is offered not
 /// before either. `deadline_ms` counts from the first offer.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::environment::Environment;
 use super::launcher::Setup;
 use super::limits::Limits;
+use super::script;
 use crate::call::Run;
 use crate::driver::args::{ArgSpec, ArgType, Args, Signature, Template, invalid};
 use crate::driver::{Operation, Response, Tool};
@@ -123,6 +124,7 @@ impl Command {
             return Err("command: is empty; it needs a program".to_owned());
         }
         let program = program(&argv.remove(0))?;
+        script::check(&program, &argv)?;
         let stdin = self.stdin.map(|text| template("stdin", &text)).transpose()?;
         if let Some(code) = self.ok_exit_codes.iter().find(|code| !(0..=255).contains(*code)) {
             return Err(format!("ok_exit_codes: {code} is no exit code; give 0 to 255"));

@@ -76,6 +76,7 @@ mod launcher;
 mod limits;
 mod program;
 mod report;
+mod script;
 #[cfg_attr(not(target_os = "linux"), path = "shim_elsewhere.rs")]
 mod shim;
 mod stdin;
