@@ -1,17 +1,16 @@
 //! A cancel that comes while the calling thread waits in `poll`.
 
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use bell::Bell;
+
 use crate::call::{CancelToken, HookGuard};
 
-const CANCEL: u8 = b'c';
-const ABORT: u8 = b'a';
-
-/// A pipe that becomes readable when the call is called off.
+/// A descriptor that becomes readable when the call is called off.
 pub(super) struct Wake {
-    pipe: Arc<(PipeReader, PipeWriter)>,
+    bell: Arc<Bell>,
     _armed: [HookGuard; 2],
 }
 
@@ -29,30 +28,105 @@ impl Wake {
     ///
     /// No descriptors left.
     pub(super) fn arm(token: &CancelToken) -> io::Result<Wake> {
-        let pipe = Arc::new(io::pipe()?);
-        // Each hook holds both ends, so that a late one never writes into a closed pipe; two bytes
-        // never fill one.
-        let hook = |byte: u8| {
-            let pipe = Arc::clone(&pipe);
-            move || {
-                let _ = (&pipe.1).write_all(&[byte]);
-            }
+        let bell = Arc::new(Bell::new()?);
+        // Each hook holds it, so that a late one never writes to somebody else's descriptor.
+        let hook = |urgency| {
+            let bell = Arc::clone(&bell);
+            move || bell.ring(urgency)
         };
-        let armed = [token.on_cancel(hook(CANCEL)), token.on_abort(hook(ABORT))];
-        Ok(Wake { pipe, _armed: armed })
+        let armed = [token.on_cancel(hook(Urgency::Cancel)), token.on_abort(hook(Urgency::Abort))];
+        Ok(Wake { bell, _armed: armed })
     }
 
-    /// Takes the next call-off. Blocks unless the pipe is readable.
+    /// Takes the next call-off; an abort may hide the cancel before it. Blocks unless the
+    /// descriptor is readable.
     pub(super) fn take(&self) -> io::Result<Urgency> {
-        let mut byte = [0];
-        (&self.pipe.0).read_exact(&mut byte)?;
-        Ok(if byte == [ABORT] { Urgency::Abort } else { Urgency::Cancel })
+        self.bell.take()
     }
 }
 
 impl AsFd for Wake {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.pipe.0.as_fd()
+        self.bell.as_fd()
+    }
+}
+
+/// A counter: one descriptor, and cheaper to make than a pipe.
+#[cfg(target_os = "linux")]
+mod bell {
+    use std::fs::File;
+    use std::io::{self, Read, Write};
+    use std::os::fd::{AsFd, BorrowedFd};
+
+    use rustix::event::{EventfdFlags, eventfd};
+
+    use super::Urgency;
+
+    const CANCEL: u64 = 1;
+    const ABORT: u64 = 1 << 32;
+
+    pub(super) struct Bell(File);
+
+    impl Bell {
+        pub(super) fn new() -> io::Result<Bell> {
+            Ok(Bell(eventfd(0, EventfdFlags::CLOEXEC)?.into()))
+        }
+
+        pub(super) fn ring(&self, urgency: Urgency) {
+            let count = if urgency == Urgency::Abort { ABORT } else { CANCEL };
+            // Each is added once, so it never blocks.
+            let _ = (&self.0).write_all(&count.to_ne_bytes());
+        }
+
+        pub(super) fn take(&self) -> io::Result<Urgency> {
+            let mut count = [0; 8];
+            (&self.0).read_exact(&mut count)?;
+            let aborted = u64::from_ne_bytes(count) >= ABORT;
+            Ok(if aborted { Urgency::Abort } else { Urgency::Cancel })
+        }
+    }
+
+    impl AsFd for Bell {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod bell {
+    use std::io::{self, PipeReader, PipeWriter, Read, Write};
+    use std::os::fd::{AsFd, BorrowedFd};
+
+    use super::Urgency;
+
+    const ABORT: u8 = b'a';
+
+    pub(super) struct Bell(PipeReader, PipeWriter);
+
+    impl Bell {
+        pub(super) fn new() -> io::Result<Bell> {
+            let (reader, writer) = io::pipe()?;
+            Ok(Bell(reader, writer))
+        }
+
+        pub(super) fn ring(&self, urgency: Urgency) {
+            let byte = if urgency == Urgency::Abort { ABORT } else { b'c' };
+            // Two bytes never fill a pipe.
+            let _ = (&self.1).write_all(&[byte]);
+        }
+
+        pub(super) fn take(&self) -> io::Result<Urgency> {
+            let mut byte = [0];
+            (&self.0).read_exact(&mut byte)?;
+            Ok(if byte == [ABORT] { Urgency::Abort } else { Urgency::Cancel })
+        }
+    }
+
+    impl AsFd for Bell {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
     }
 }
 
@@ -65,9 +139,18 @@ mod tests {
         let token = CancelToken::new();
         let wake = Wake::arm(&token).unwrap();
         token.cancel();
-        token.abort();
         assert_eq!(wake.take().unwrap(), Urgency::Cancel);
+        token.abort();
         assert_eq!(wake.take().unwrap(), Urgency::Abort);
+    }
+
+    #[test]
+    fn an_abort_need_not_wait_for_its_cancel_to_be_taken() {
+        let token = CancelToken::new();
+        let wake = Wake::arm(&token).unwrap();
+        token.cancel();
+        token.abort();
+        while wake.take().unwrap() != Urgency::Abort {}
     }
 
     #[test]
