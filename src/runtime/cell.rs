@@ -19,9 +19,10 @@ use super::turn::Completed;
 use crate::admission::WaiterId;
 use crate::call::{CancelToken, Run};
 use crate::outcome::{
-    CallError, CancelledBy, Executed, Failure, FailureReason, Outcome, ThrottledBy, TimeoutClock,
-    Timing,
+    CallError, CancelledBy, EarlierAttempt, Executed, Failure, FailureReason, Outcome, ThrottledBy,
+    TimeoutClock, Timing,
 };
+use crate::resilience::retry::Attempt;
 use crate::resilience::{RETRY_AFTER_MIN, breaker, throttle};
 use crate::time::Time;
 
@@ -57,6 +58,8 @@ pub(crate) struct About {
     pub(crate) key: OnceLock<Arc<str>>,
     /// What it takes to attempt it again, if that is wanted.
     pub(crate) again: Option<Box<Again>>,
+    /// How often it has been; written under the gate.
+    pub(crate) retries: AtomicU32,
     pub(crate) lineage: Option<Arc<[PartitionId]>>,
     pub(crate) deadline: Time,
     /// Its slot, once it has one; read and written under the gate only.
@@ -126,6 +129,7 @@ impl About {
             given_key: None,
             key: OnceLock::new(),
             again: None,
+            retries: AtomicU32::new(0),
             lineage: None,
             deadline,
             slot: AtomicU32::new(NO_SLOT),
@@ -147,12 +151,19 @@ impl About {
 
     /// Its attempt is over, and it will be attempted again.
     pub(crate) fn rest(&self) {
+        self.retries.fetch_add(1, Ordering::Relaxed);
         self.begun.store(UNTOUCHED, Ordering::Release);
+    }
+
+    /// The present attempt, which has ended in `error`.
+    pub(crate) fn ended_in<'e>(&self, error: &'e CallError) -> Attempt<'e> {
+        let number = self.retries.load(Ordering::Relaxed) + 1;
+        Attempt { repeatable: self.key.get().is_some(), ..Attempt::new(number, error) }
     }
 
     /// Which attempt the present one is, from 1.
     pub(crate) fn attempt(&self) -> u32 {
-        self.again.as_ref().map_or(self.attempt, |again| self.attempt.saturating_add(again.count()))
+        self.attempt.saturating_add(self.retries.load(Ordering::Relaxed))
     }
 
     fn touch(&self, to: u8) -> bool {
@@ -258,9 +269,10 @@ where
         };
         let said = Said::of(Some(&error)).and(quota);
         run.key.get().inspect(|key| drop(self.about.key.set(Arc::clone(key))));
-        let repeatable = self.about.key.get().is_some();
         match &self.about.again {
-            Some(again) if again.may_follow(&error, repeatable) => *self.body.lock() = body,
+            Some(again) if again.may_follow(&self.about.ended_in(&error)) => {
+                *self.body.lock() = body;
+            }
             _ => drop(catch(|| drop(body))),
         }
         Ended { at, said, error: Some(Box::new(Unanswered { error, timing })) }
@@ -295,6 +307,15 @@ where
 }
 
 impl About {
+    /// The attempts before the present one. What it takes to have any is another thread's memory,
+    /// and left alone as long as there are none.
+    fn earlier(&self) -> Vec<EarlierAttempt> {
+        match &self.again {
+            Some(again) if self.retries.load(Ordering::Relaxed) > 0 => again.earlier(),
+            _ => Vec::new(),
+        }
+    }
+
     fn outcome<T>(&self, result: Result<T, CallError>, timing: Timing) -> Outcome<T> {
         Outcome {
             result,
@@ -302,7 +323,7 @@ impl About {
             tool: self.tool.clone(),
             attempt: self.attempt(),
             timing,
-            earlier: self.again.as_ref().map_or_else(Vec::new, |again| again.earlier()),
+            earlier: self.earlier(),
         }
     }
 }

@@ -49,15 +49,9 @@ impl Again {
         Again { policy, tenant, reentrant, progress: Mutex::default() }
     }
 
-    /// Whether there may be another attempt after one that ended in `error`.
-    pub(super) fn may_follow(&self, error: &CallError, repeatable: bool) -> bool {
-        let attempt = Attempt { repeatable, ..Attempt::new(self.count() + 1, error) };
-        self.policy.rules_out(&attempt).is_none()
-    }
-
-    /// How many attempts there were before the present one.
-    pub(super) fn count(&self) -> u32 {
-        u32::try_from(self.progress.lock().earlier.len()).unwrap_or(u32::MAX)
+    /// Whether `attempt` may be followed by another.
+    pub(super) fn may_follow(&self, attempt: &Attempt<'_>) -> bool {
+        self.policy.rules_out(attempt).is_none()
     }
 
     /// The attempts before the present one.
@@ -104,10 +98,9 @@ impl Retries {
         let about = call.about();
         let deadline = about.deadline;
         let attempt = Attempt {
-            repeatable: about.key.get().is_some(),
             left: (deadline < Time::MAX).then(|| deadline - now),
             min_run,
-            ..Attempt::new(again.count() + 1, error)
+            ..about.ended_in(error)
         };
         let random = self.random.next();
         let Retry::After(wait) = again.policy.decide(now, attempt, &mut self.budget, random) else {

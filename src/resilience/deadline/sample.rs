@@ -18,6 +18,9 @@ pub(super) struct Sample {
     oldest: usize,
     len: usize,
     sorted: [u64; RUNS_MAX],
+    /// The median, and until when it is that of recent runs: a look at it needs no more.
+    median: Option<Duration>,
+    median_until: Time,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +31,14 @@ struct Entry {
 
 impl Default for Sample {
     fn default() -> Sample {
-        Sample { runs: [Entry::default(); RUNS_MAX], oldest: 0, len: 0, sorted: [0; RUNS_MAX] }
+        Sample {
+            runs: [Entry::default(); RUNS_MAX],
+            oldest: 0,
+            len: 0,
+            sorted: [0; RUNS_MAX],
+            median: None,
+            median_until: Time::ZERO,
+        }
     }
 }
 
@@ -54,15 +64,26 @@ impl Sample {
             self.sorted.copy_within(at..free, at + 1);
             self.sorted[at] = nanos;
         }
+        self.look();
     }
 
     /// The median of the runs that are recent at `now`; none if they are too few.
     pub(super) fn median(&mut self, now: Time) -> Option<Duration> {
-        while self.len > 0 && now - self.runs[self.oldest].at > AGE_MAX {
-            self.forget_oldest();
+        if now > self.median_until {
+            while self.len > 0 && now - self.runs[self.oldest].at > AGE_MAX {
+                self.forget_oldest();
+            }
+            self.look();
         }
-        let middle = self.sorted[..self.len].get(self.len.saturating_sub(1) / 2)?;
-        (self.len >= RUNS_MIN).then(|| Duration::from_nanos(*middle))
+        self.median
+    }
+
+    fn look(&mut self) {
+        let middle = self.sorted[..self.len].get(self.len.saturating_sub(1) / 2);
+        let enough = self.len >= RUNS_MIN;
+        self.median = middle.filter(|_| enough).map(|nanos| Duration::from_nanos(*nanos));
+        let oldest = (self.len > 0).then(|| self.runs[self.oldest].at + AGE_MAX);
+        self.median_until = oldest.unwrap_or(Time::MAX);
     }
 
     fn forget_oldest(&mut self) {
