@@ -14,6 +14,8 @@ mod postgres_server;
 #[path = "../tests/support/relay.rs"]
 mod relay;
 mod support;
+#[path = "support/tail.rs"]
+mod tail;
 
 use std::process::Command;
 use std::sync::Arc;
@@ -25,9 +27,9 @@ use postgres::Client;
 use postgres_server::Cluster;
 use relay::Relay;
 use support::{compare, median};
+use tail::p99;
 use watertight::driver::postgres::Postgres;
 use watertight::driver::sql::Query;
-use watertight::telemetry::Latency;
 use watertight::{PartitionSpec, Runtime, ToolCall};
 
 const CALLS: u32 = 10_000;
@@ -96,13 +98,13 @@ fn measure(fault: Fault, neighbour: &Cluster) -> bool {
     let mut faulty = Faulty::start(fault);
     let runtime = Arc::new(runtime(&faulty.url, &neighbour.url()));
     let load = Load::start(&runtime);
-    let near = || p99(&runtime);
+    let near = || p99(&runtime, "user", CALLS);
     let costs = compare(BLOCKS, near, || {
         faulty.begin();
-        let p99 = p99(&runtime);
+        let during = near();
         faulty.end();
         works_again(&runtime);
-        p99
+        during
     });
     drop(load);
     let name = fault.name();
@@ -124,18 +126,6 @@ fn runtime(faulty: &str, near: &str) -> Runtime {
         .partition(users)
         .build()
         .expect("a few threads")
-}
-
-/// The p99 next door, in microseconds.
-fn p99(runtime: &Runtime) -> f64 {
-    let mut latency = Latency::new();
-    for _ in 0..CALLS {
-        let start = Instant::now();
-        let outcome = runtime.call(ToolCall::new("user"));
-        latency.record(start.elapsed());
-        assert!(outcome.is_ok(), "{outcome:?}");
-    }
-    latency.quantile(0.99).as_secs_f64() * 1e6
 }
 
 /// Waits until the faulty partition serves a call without having been opened again.

@@ -8,12 +8,15 @@
 #[path = "../tests/support/postgres.rs"]
 mod postgres_server;
 mod support;
+#[path = "support/tail.rs"]
+mod tail;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::{compare, median, upper_bound};
+use tail::p99;
 use watertight::driver::Tool;
 use watertight::driver::http::{Http, Request};
 use watertight::driver::postgres::Postgres;
@@ -90,11 +93,11 @@ fn measure(name: &str, fast: &dyn Fn(&PartitionSpec) -> Arc<dyn Tool>, vendor: &
     let comparison = compare(
         BLOCKS,
         || {
-            last.0 = p99(&walled, CALLS);
+            last.0 = p99(&walled, "fast", CALLS);
             last.0
         },
         || {
-            last.1 = p99(&neighbour, CALLS);
+            last.1 = p99(&neighbour, "fast", CALLS);
             last.1
         },
     );
@@ -114,18 +117,6 @@ fn saturate(runtime: &Runtime, vendor: &Vendor) -> Vec<Ticket<Value>> {
     let tickets = (0..SLOTS).map(|_| runtime.submit(ToolCall::new("slow"))).collect();
     assert!(vendor.wait_in_flight(SLOTS as usize, Duration::from_secs(10)), "the calls hang");
     tickets
-}
-
-/// The p99 of `calls` fast calls, in microseconds.
-fn p99(runtime: &Runtime, calls: u32) -> f64 {
-    let mut latency = Latency::new();
-    for _ in 0..calls {
-        let start = Instant::now();
-        let outcome = runtime.call(ToolCall::new("fast"));
-        latency.record(start.elapsed());
-        assert!(outcome.is_ok(), "{outcome:?}");
-    }
-    latency.quantile(0.99).as_secs_f64() * 1e6
 }
 
 /// The same p99 when slow calls keep coming into the pool that the fast ones use.

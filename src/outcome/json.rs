@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{CallError, EarlierAttempt, Outcome, Status};
+use super::{EarlierAttempt, Outcome, Status};
 
 impl<T: Serialize> Outcome<T> {
     /// As JSON: `status`, `tool`, `partition`, `reason` or `clock`, `executed`, `retry_after_ms`,
@@ -34,11 +34,7 @@ impl<T: Serialize> Outcome<T> {
             put("partition", (&*self.partition).into());
         }
         if let Err(error) = &self.result {
-            match (error, error.reason()) {
-                (_, "") => None,
-                (CallError::Timeout { .. }, clock) => put("clock", clock.into()),
-                (_, reason) => put("reason", reason.into()),
-            };
+            put_reason(error.status(), error.reason(), &mut put);
         }
         put("executed", self.executed().as_str().into());
         if let Some(after) = self.retry_after() {
@@ -72,17 +68,22 @@ impl EarlierAttempt {
         let mut json = Map::new();
         let mut put = |key: &str, value: Value| json.insert(key.to_owned(), value);
         put("status", self.status.as_str().into());
-        match (self.status, self.reason) {
-            (_, "") => None,
-            (Status::Timeout, clock) => put("clock", clock.into()),
-            (_, reason) => put("reason", reason.into()),
-        };
+        put_reason(self.status, self.reason, &mut put);
         put("executed", self.executed.as_str().into());
         put("waited_ms", ms(self.timing.waited));
         put("ran_ms", ms(self.timing.ran));
         put("backoff_ms", ms(self.backoff));
         Value::Object(json)
     }
+}
+
+/// The reason, which is a clock's for a time-out; nothing where the status says it all.
+fn put_reason(status: Status, reason: &str, put: &mut impl FnMut(&str, Value) -> Option<Value>) {
+    match (status, reason) {
+        (_, "") => None,
+        (Status::Timeout, clock) => put("clock", clock.into()),
+        (_, reason) => put("reason", reason.into()),
+    };
 }
 
 /// At least 1, and never before the time it stands for.

@@ -199,6 +199,16 @@ impl<T> Outcome<T> {
         self.result.as_ref().err().and_then(CallError::retry_after)
     }
 
+    /// The end in `error` of a call that the runtime has attempted once at most.
+    pub(crate) fn of_error(
+        error: CallError,
+        (partition, tool): (Arc<str>, Option<Arc<str>>),
+        attempt: u32,
+        timing: Timing,
+    ) -> Outcome<T> {
+        Outcome { result: Err(error), partition, tool, attempt, timing, earlier: Vec::new() }
+    }
+
     /// The same outcome with its result made into another.
     pub(crate) fn with<U>(
         self,

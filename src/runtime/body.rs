@@ -27,6 +27,19 @@ where
     }
 }
 
+/// Runs in a span: it is a part of the body, so that whatever a subscriber does on entering, leaving
+/// and closing it happens where the body runs or is dropped.
+#[cfg(feature = "tracing")]
+pub(crate) struct Spanned<B>(pub(crate) tracing::Span, pub(crate) B);
+
+#[cfg(feature = "tracing")]
+impl<R, B: Body<R>> Body<R> for Spanned<B> {
+    fn run(&mut self, run: &Run) -> Option<Result<R, Failure>> {
+        let Spanned(span, body) = self;
+        span.in_scope(|| body.run(run))
+    }
+}
+
 /// Runs as often as the call is attempted.
 pub(crate) struct Repeatable<F>(pub(crate) F);
 

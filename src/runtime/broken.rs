@@ -9,8 +9,11 @@ use super::{Partition, PartitionSpec, Runtime};
 use crate::call::Run;
 use crate::outcome::{CallError, Executed, FailureReason, Outcome};
 
+/// Nothing here takes so long.
+const HANG: Duration = Duration::from_secs(60);
+
 fn two() -> (Runtime, Partition, Partition) {
-    let spec = |name| PartitionSpec::new(name).slots(1).max_wait(Duration::from_secs(60));
+    let spec = |name| PartitionSpec::new(name).slots(1).max_wait(HANG);
     let runtime = Runtime::builder().partition(spec("a")).partition(spec("b"));
     let runtime = runtime.build().expect("two threads");
     let [a, b] = ["a", "b"].map(|name| runtime.partition(name).expect("it was built").clone());
@@ -31,9 +34,9 @@ fn a_miscount_closes_its_own_partition_for_good() {
     let (release, released) = bounded::<()>(1);
     let runs = a.submit(move |_: &Run| {
         begins.send(()).expect("the test waits");
-        Ok(released.recv().is_ok())
+        Ok(released.recv_timeout(HANG).is_ok())
     });
-    begun.recv().expect("it runs");
+    begun.recv_timeout(HANG).expect("it runs");
     let waits = a.submit(|_| Ok(()));
 
     a.shared.gate.with_state(|state| state.scheduler.miscount());
@@ -46,5 +49,5 @@ fn a_miscount_closes_its_own_partition_for_good() {
     assert_eq!(runs.wait().ok(), Some(true), "what runs has its own answer");
     assert_closed(&a.call(|_| Ok(())));
     assert!(b.call(|_| Ok(())).is_ok(), "its neighbour does not know");
-    assert!(runtime.shutdown(Duration::from_secs(60)).is_clean());
+    assert!(runtime.shutdown(HANG).is_clean());
 }

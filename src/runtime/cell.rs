@@ -37,7 +37,8 @@ pub(crate) enum Late<T> {
 pub(crate) trait Call: Send + Sync {
     fn about(&self) -> &About;
     /// Runs the body and stores the result, or drops it if nobody wants it. Returns how it ended,
-    /// with the error if there is no result. A pause that the backend asks for is as long as `pauses` lets it be.
+    /// with the error if there is no result. A pause that the backend asks for is as long as `pauses`
+    /// lets it be.
     fn execute(&self, run: &Run, job: &Job, pauses: &throttle::Policy) -> Ended;
     /// Drops the body without running it again, and a result that was stored but not published.
     fn discard(&self);

@@ -6,6 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::actions::{Actions, Errand, Job};
+#[cfg(feature = "tracing")]
+use super::body::Spanned;
 use super::body::{Body, Once};
 use super::cell::{About, Call, Cell, Late, Pending};
 use super::gate::Gate;
@@ -95,6 +97,14 @@ impl Shared {
         Ok((shared, Inbox { work: work_inbox, errands: errand_inbox }))
     }
 
+    /// Has the gate `decide`, and does what follows. Never blocks.
+    #[inline]
+    pub(super) fn step(&self, decide: impl FnOnce(&Gate, &mut Actions)) {
+        let mut actions = Actions::default();
+        decide(&self.gate, &mut actions);
+        self.act(actions);
+    }
+
     /// Does what a critical section decided. Never blocks.
     #[inline]
     pub(super) fn act(&self, mut actions: Actions) {
@@ -125,9 +135,7 @@ impl Shared {
     fn take_back(&self, work: Work) {
         if let Work::Run(job) = work {
             job.call.about().revoke();
-            let mut actions = Actions::default();
-            self.gate.unsent(&job, &mut actions);
-            self.act(actions);
+            self.step(|gate, actions| gate.unsent(&job, actions));
         }
     }
 
@@ -218,8 +226,6 @@ impl Partition {
         T: Send + 'static,
         F: FnOnce(&Run) -> Result<Late<T>, Failure> + Send + 'static,
     {
-        #[cfg(feature = "tracing")]
-        let body = in_span(tracing::Span::current(), body);
         self.submit_body(tool, terms, completed, None, Once::new(body))
     }
 
@@ -232,6 +238,8 @@ impl Partition {
         retry: Option<Policy>,
         body: impl Body<Late<T>> + 'static,
     ) -> Ticket<T> {
+        #[cfg(feature = "tracing")]
+        let body = Spanned(tracing::Span::current(), body);
         let shared = &self.shared;
         let now = shared.gate.clock().now();
         let deadline = terms.deadline.map_or(Time::MAX, |deadline| now + deadline);
@@ -334,27 +342,15 @@ impl Partition {
                     return Ok(Permit::new(Arc::clone(shared), slot, waited));
                 }
                 Some(Err((error, timing))) => return Err(self.refused(error, timing, attempt)),
-                None => {
-                    let mut actions = Actions::default();
-                    shared.gate.poke(&mut actions);
-                    shared.act(actions);
-                }
+                None => shared.step(Gate::poke),
             }
         }
     }
 
     fn refused(&self, error: CallError, timing: Timing, attempt: u32) -> Box<Outcome<()>> {
-        let partition = Arc::clone(&self.shared.name);
-        let earlier = Vec::new();
-        Box::new(Outcome { result: Err(error), partition, tool: None, attempt, timing, earlier })
+        let place = (Arc::clone(&self.shared.name), None);
+        Box::new(Outcome::of_error(error, place, attempt, timing))
     }
-}
-
-/// The same body inside `span`: a part of it, so that whatever a subscriber does on entering,
-/// leaving and closing it happens where the body runs or is dropped.
-#[cfg(feature = "tracing")]
-fn in_span<R>(span: tracing::Span, body: impl FnOnce(&Run) -> R) -> impl FnOnce(&Run) -> R {
-    move |run| span.in_scope(|| body(run))
 }
 
 impl fmt::Debug for Partition {

@@ -4,7 +4,6 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::actions::Actions;
 use super::cell::Said;
 use super::lineage;
 use super::partition::Shared;
@@ -89,10 +88,8 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let failed = self.failed || std::thread::panicking();
         let backend = Some(if failed { Ended::Failed } else { Ended::Ok });
-        let mut actions = Actions::default();
         let said = Said { backend, pause: None };
-        self.shared.gate.finish_permit(self.slot, said, &mut actions);
-        self.shared.act(actions);
+        self.shared.step(|gate, actions| gate.finish_permit(self.slot, said, actions));
     }
 }
 

@@ -74,8 +74,6 @@ impl Partition {
             let partition = Arc::clone(&self.shared.name);
             return Ticket::refused((partition, tool), terms.attempt.max(1), error, completed);
         }
-        #[cfg(feature = "tracing")]
-        let body = in_span(tracing::Span::current(), body);
         self.submit_body(tool, terms, completed, Some(policy), Repeatable(body))
     }
 }
@@ -98,10 +96,4 @@ impl<T: Send + 'static> Turn<T> {
             partition.submit_again(None, terms, Some(completed), policy, body)
         })
     }
-}
-
-/// The same body inside `span`, each time that it runs.
-#[cfg(feature = "tracing")]
-fn in_span<R>(span: tracing::Span, mut body: impl FnMut(&Run) -> R) -> impl FnMut(&Run) -> R {
-    move |run| span.in_scope(|| body(run))
 }

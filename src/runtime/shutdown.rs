@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::actions::Actions;
 use super::gate::Gate;
 use super::lineage;
 use super::partition::{Partition, Shared};
@@ -80,12 +79,6 @@ fn leftovers(partition: &Partition) -> impl Iterator<Item = Leftover> + use<> {
 }
 
 impl Shared {
-    pub(super) fn step(&self, decide: impl FnOnce(&Gate, &mut Actions)) {
-        let mut actions = Actions::default();
-        decide(&self.gate, &mut actions);
-        self.act(actions);
-    }
-
     /// Lets every thread go that is not stuck inside somebody's code.
     fn let_go(&self) {
         self.gate.end();

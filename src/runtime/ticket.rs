@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::actions::Actions;
 #[cfg(feature = "json")]
 use super::cell::catch;
 use super::cell::{Late, Pending};
+use super::gate::Gate;
 use super::partition::Shared;
 use super::turn::Completed;
 use crate::outcome::{CallError, Outcome, Timing};
@@ -52,7 +52,7 @@ impl<T: 'static> Ticket<T> {
 
     /// The ticket of a call that cannot be made.
     pub(super) fn refused(
-        (partition, tool): (Arc<str>, Option<Arc<str>>),
+        place: (Arc<str>, Option<Arc<str>>),
         attempt: u32,
         error: CallError,
         completed: Option<Completed>,
@@ -60,15 +60,13 @@ impl<T: 'static> Ticket<T> {
         if let Some(completed) = completed {
             completed.tell();
         }
-        let (timing, earlier) = (Timing::default(), Vec::new());
-        let outcome = Outcome { result: Err(error), partition, tool, attempt, timing, earlier };
+        let outcome = Outcome::of_error(error, place, attempt, Timing::default());
         Ticket(State::Settled(Box::new(outcome)))
     }
 
     /// Blocks until the call has an outcome: at most for `max_wait` + `run_limit` +
-    /// `cancel_grace` of its partition, or until its deadline; a call that is retried, for as much for
-    /// each attempt and for its back-offs. What is left to decode is decoded
-    /// on this thread.
+    /// `cancel_grace` of its partition, or until its deadline; a call that is retried, for as much
+    /// for each attempt and for its back-offs. What is left to decode is decoded on this thread.
     pub fn wait(mut self) -> Outcome<T> {
         loop {
             if let Some(outcome) = self.wait_step(None) {
@@ -174,16 +172,12 @@ impl<T> Live<T> {
     }
 
     fn cancel(&self) {
-        let mut actions = Actions::default();
-        self.shared.gate.cancel(&*self.cell, &mut actions);
-        self.shared.act(actions);
+        self.shared.step(|gate, actions| gate.cancel(&*self.cell, actions));
     }
 
     /// Does what the timekeeper does, should it be late.
     fn poke(&self) {
-        let mut actions = Actions::default();
-        self.shared.gate.poke(&mut actions);
-        self.shared.act(actions);
+        self.shared.step(Gate::poke);
     }
 }
 

@@ -56,6 +56,15 @@ fn state(partition: &Partition) -> State {
     partition.snapshot().breaker.expect("it has a breaker").state
 }
 
+/// A call that is called off and does not end.
+fn called_off(partition: &Partition) -> Held {
+    let (hangs, body) = held();
+    let ticket = partition.submit(body);
+    hangs.wait_begun();
+    drop(ticket);
+    hangs
+}
+
 #[track_caller]
 fn assert_refused<T>(outcome: &Outcome<T>, status: Status, hint: Option<Duration>) {
     let seen = (outcome.status(), outcome.executed(), outcome.retry_after());
@@ -131,10 +140,7 @@ fn a_full_partition_neither_trips_the_breaker_nor_eats_the_probe() {
     // The one free slot goes to a probe that is called off and does not end, so that the next
     // probes find none.
     hand.advance(SECOND);
-    let (hangs, body) = held();
-    let probe = search.submit(body);
-    hangs.wait_begun();
-    drop(probe);
+    let hangs = called_off(&search);
     for _ in 0..10 {
         assert_eq!(search.call(fine).status(), Status::Busy);
         assert_eq!(state(&search), State::HalfOpen);
@@ -165,10 +171,7 @@ fn a_probe_that_waits_is_given_back_when_it_is_cancelled_or_gives_up() {
     let old = occupy(&search);
     trip(&search);
     hand.advance(SECOND);
-    let (hangs, body) = held();
-    let called_off = search.submit(body);
-    hangs.wait_begun();
-    drop(called_off);
+    let hangs = called_off(&search);
 
     let probe = search.submit(fine);
     assert!(!probe.is_finished(), "it waits");

@@ -40,13 +40,13 @@ impl Outcomes {
 
     /// The last outcome of `call`.
     pub(super) fn ended(&mut self, call: &Call, outcome: &Outcome<Value>) {
-        self.write(&call.about, outcome.attempt, outcome);
+        self.write(&call.about, outcome);
     }
 
     /// A line that is no call.
     pub(super) fn refused(&mut self, Invalid { about, message }: Invalid) {
         let error = CallError::Failed(invalid(message));
-        self.write(&about, 1, &outcome(error, "", None, 1));
+        self.write(&about, &Outcome::of_error(error, ("".into(), None), 1, Timing::default()));
     }
 
     /// A call of `partition` that is not offered, or not again, because all ends.
@@ -56,9 +56,9 @@ impl Outcomes {
             executed: Executed::No,
             evidence: Evidence::default(),
         };
+        let place = (partition.into(), Some(Arc::clone(&call.tool)));
         let attempts = call.attempts.max(1);
-        let outcome = outcome(error, partition, Some(Arc::clone(&call.tool)), attempts);
-        self.write(&call.about, attempts, &outcome);
+        self.write(&call.about, &Outcome::of_error(error, place, attempts, Timing::default()));
     }
 
     /// Waits for the last line to be written; what was counted, and whether all was written.
@@ -68,7 +68,7 @@ impl Outcomes {
     }
 
     /// Blocks while the reader is behind; after a stop was asked for, not for long.
-    fn write(&mut self, about: &About, attempts: u32, outcome: &Outcome<Value>) {
+    fn write(&mut self, about: &About, outcome: &Outcome<Value>) {
         self.tally.add(outcome);
         if self.closed {
             return;
@@ -80,30 +80,14 @@ impl Outcomes {
                 now < *until.get_or_insert(now + DRAIN_LIMIT)
             }
         };
-        match output.write(line(about, attempts, outcome), goes_on) {
+        match output.write(line(about, outcome), goes_on) {
             Ok(()) => {}
             Err(Unwritten::Closed | Unwritten::GivenUp) => self.closed = true,
         }
     }
 }
 
-fn outcome(
-    error: CallError,
-    partition: &str,
-    tool: Option<Arc<str>>,
-    attempt: u32,
-) -> Outcome<Value> {
-    Outcome {
-        result: Err(error),
-        partition: partition.into(),
-        tool,
-        attempt,
-        timing: Timing::default(),
-        earlier: Vec::new(),
-    }
-}
-
-fn line(about: &About, attempts: u32, outcome: &Outcome<Value>) -> Vec<u8> {
+fn line(about: &About, outcome: &Outcome<Value>) -> Vec<u8> {
     let mut json = Map::new();
     if let Some(id) = &about.id {
         json.insert("id".to_owned(), id.clone());
@@ -114,8 +98,8 @@ fn line(about: &About, attempts: u32, outcome: &Outcome<Value>) -> Vec<u8> {
     if let Value::Object(fields) = outcome.to_json() {
         json.extend(fields);
     }
-    if attempts > 1 {
-        json.insert("attempts".to_owned(), attempts.into());
+    if outcome.attempt > 1 {
+        json.insert("attempts".to_owned(), outcome.attempt.into());
     }
     let mut line = Value::Object(json).to_string().into_bytes();
     line.push(b'\n');

@@ -73,22 +73,24 @@ pub(super) fn accepted(
         None => perform(partition, request.body(()), limits),
     };
     let response = sent.map_err(|error| failure(error, line))?;
-    report_quotas(partition, response.headers(), run);
+    let quotas = quotas(partition, response.headers());
+    // What the answer says of when to come back comes first.
+    if !response.headers().contains_key(RETRY_AFTER) {
+        quotas.iter().for_each(|(remaining, reset)| run.report_quota(*remaining, *reset));
+    }
     if plan.accepts(response.status().as_u16()) {
         Ok(response)
     } else {
-        Err(refused(partition, response, &filled.headers, line))
+        Err(refused(response, &quotas, &filled.headers, line))
     }
 }
 
-/// Tells the partition what is left of its quotas, unless the answer says when to come back.
-fn report_quotas(partition: &Partition, headers: &HeaderMap, run: &Run) {
-    if headers.contains_key(RETRY_AFTER) {
-        return;
+/// What an answer with `headers` says is left of the partition's quotas.
+fn quotas(partition: &Partition, headers: &HeaderMap) -> Vec<quota::Left> {
+    if partition.quotas.is_empty() {
+        return Vec::new();
     }
-    for (remaining, reset) in quota::read(&partition.quotas, headers, time::wall_clock()) {
-        run.report_quota(remaining, reset);
-    }
+    quota::read(&partition.quotas, headers, time::wall_clock())
 }
 
 fn perform<B: AsSendBody>(
@@ -106,8 +108,8 @@ fn perform<B: AsSendBody>(
 }
 
 fn refused(
-    partition: &Partition,
     response: HttpResponse<Body>,
+    quotas: &[quota::Left],
     sent: &HeaderMap,
     line: &Line,
 ) -> Failure {
@@ -118,11 +120,9 @@ fn refused(
     if line.is_cut() {
         return cancelled(line);
     }
-    let now = time::wall_clock();
-    let quotas = quota::read(&partition.quotas, &head.headers, now);
-    let used_up = quotas.into_iter().filter(|(remaining, _)| *remaining == 0);
-    let reset = used_up.map(|(_, reset)| reset).max();
-    refusal(head.status.as_u16(), &head.headers, reset, &start, sent, now)
+    let used_up = quotas.iter().filter(|(remaining, _)| *remaining == 0);
+    let reset = used_up.map(|(_, reset)| *reset).max();
+    refusal(head.status.as_u16(), &head.headers, reset, &start, sent, time::wall_clock())
 }
 
 /// Reads the body, to `body_max` bytes at most.

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::thread::Builder;
 
-use crossbeam_channel::bounded;
 use postgres::config::Host;
 use r2d2::ManageConnection;
 use r2d2_postgres::PostgresConnectionManager;
 
+use super::aside::{self, Claim};
 use super::cancel::CancelRequest;
 use super::error;
-use super::resolve::{Claim, Resolver};
+use super::resolve::Resolver;
 use super::session::Session;
 use super::socket::Capture;
 use super::url::{Endpoint, Target};
@@ -128,23 +128,17 @@ impl Connector {
         run: &Run,
         make: impl FnOnce() -> Result<Session, Failure> + Send + 'static,
     ) -> Result<Session, Failure> {
-        let (send, made) = bounded(2);
-        let cancelled = send.clone();
-        let _hook = run.cancel_token().on_cancel(move || drop(cancelled.try_send(None)));
-        let thread = Builder::new().name(format!("{}-connect", self.partition));
-        let begun = thread.spawn(move || {
-            let session = make();
-            drop(claim);
-            let _ = send.try_send(Some(session));
-        });
-        if let Err(error) = begun {
-            let message = format!("there is no thread to connect on: {error}");
-            return Err(Failure::new(FailureReason::Connect, message).executed(Executed::No));
-        }
-        match made.recv_timeout(run.remaining()) {
-            Ok(Some(session)) => session,
-            Ok(None) => Err(ended(FailureReason::Cancelled, Executed::No)),
-            Err(_) => Err(ended(FailureReason::Limit, Executed::No)),
-        }
+        aside::wait_for(run, |reply| {
+            let thread = Builder::new().name(format!("{}-connect", self.partition));
+            let begun = thread.spawn(move || {
+                let session = make();
+                drop(claim);
+                reply.send(session);
+            });
+            begun.map(drop).map_err(|error| {
+                let message = format!("there is no thread to connect on: {error}");
+                Failure::new(FailureReason::Connect, message).executed(Executed::No)
+            })
+        })?
     }
 }

@@ -40,6 +40,7 @@
 //! `LISTEN` and `COPY` are conversations, not calls, and are refused; so are statements that would
 //! change the connection for the calls after them.
 
+mod aside;
 mod cancel;
 mod connect;
 mod decode;

@@ -3,13 +3,12 @@
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
-use crossbeam_channel::bounded;
 use scheduled_thread_pool::ScheduledThreadPool;
 
+use super::aside::{self, Claim};
 use crate::call::Run;
-use crate::driver::sql::ended;
 use crate::outcome::{Executed, Failure, FailureReason};
 
 /// Asks the system's resolver on the pool's housekeeping thread, since it cannot be interrupted.
@@ -36,26 +35,24 @@ impl Resolver {
         }
         let claim = Claim::take(&self.open, self.open_max)
             .ok_or_else(|| unresolved(host, "the resolver does not answer"))?;
-        let (send, answer) = bounded(2);
-        let cancelled = send.clone();
-        let _hook = run.cancel_token().on_cancel(move || drop(cancelled.try_send(None)));
         let (asker, lookup, name) = (Arc::new(()), self.lookup, host.to_owned());
         let asked = Arc::downgrade(&asker);
-        self.housekeeping.execute(move || {
-            // A question that was given up while it waited is not asked.
-            let found = asked.upgrade().map(|_| lookup(&name));
-            // Before the answer: the asker may ask again at once.
-            drop(claim);
-            if found.is_some() {
-                let _ = send.try_send(found);
-            }
-        });
-        match answer.recv_timeout(run.remaining()) {
-            Ok(Some(Ok(addresses))) if !addresses.is_empty() => Ok(addresses),
-            Ok(Some(Ok(_))) => Err(unresolved(host, "there is no address")),
-            Ok(Some(Err(error))) => Err(unresolved(host, &error.to_string())),
-            Ok(None) => Err(ended(FailureReason::Cancelled, Executed::No)),
-            Err(_) => Err(ended(FailureReason::Limit, Executed::No)),
+        let found = aside::wait_for(run, |reply| {
+            self.housekeeping.execute(move || {
+                // A question that was given up while it waited is not asked.
+                let found = asked.upgrade().map(|_| lookup(&name));
+                // Before the answer: the asker may ask again at once.
+                drop(claim);
+                if let Some(found) = found {
+                    reply.send(found);
+                }
+            });
+            Ok(())
+        })?;
+        match found {
+            Ok(addresses) if !addresses.is_empty() => Ok(addresses),
+            Ok(_) => Err(unresolved(host, "there is no address")),
+            Err(error) => Err(unresolved(host, &error.to_string())),
         }
     }
 }
@@ -63,22 +60,6 @@ impl Resolver {
 fn unresolved(host: &str, why: &str) -> Failure {
     let message = format!("the host `{host}` was not found: {why}");
     Failure::new(FailureReason::Connect, message).executed(Executed::No)
-}
-
-/// One of a bounded number of things that may outlast the call that began them.
-pub(super) struct Claim(Arc<AtomicUsize>);
-
-impl Claim {
-    pub(super) fn take(open: &Arc<AtomicUsize>, max: usize) -> Option<Claim> {
-        let claim = Claim(Arc::clone(open));
-        (open.fetch_add(1, Ordering::SeqCst) < max).then_some(claim)
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 #[cfg(test)]

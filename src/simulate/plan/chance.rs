@@ -8,29 +8,27 @@ use serde::Deserialize;
 
 use super::input::{LONGEST, duration};
 use super::trace;
+use crate::resilience::Random;
 use crate::simulate::InputError;
 
 /// The 99th percentile of the standard normal distribution.
 const P99_SIGMAS: f64 = 2.326_347_874;
 
-/// SplitMix64 (G. Steele, D. Lea and C. Flood, OOPSLA 2014): the same numbers for the same seed on
-/// every machine and in every release.
+/// The same numbers for the same seed on every machine and in every release.
 #[derive(Clone, Debug)]
-pub(super) struct Chance(u64);
+pub(super) struct Chance(Random);
 
 impl Chance {
     /// Chance of its own for the `at`-th of several.
     pub(super) fn branch(seed: u64, at: usize) -> Chance {
-        Chance(Chance(seed ^ (at as u64 + 1).wrapping_mul(0xd134_2543_de82_ef95)).bits())
+        let mut branches =
+            Random::seeded(seed ^ (at as u64 + 1).wrapping_mul(0xd134_2543_de82_ef95));
+        Chance(Random::seeded(branches.next()))
     }
 
     #[inline]
     pub(super) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next()
     }
 
     /// From 0 up to but not including 1.
@@ -200,7 +198,7 @@ mod tests {
     /// Quantiles of 100,000 draws, in milliseconds.
     fn quantiles<const N: usize>(of: &Distribution, at: [f64; N]) -> [f64; N] {
         assert_eq!(of.fault(), None);
-        let (sampler, mut chance) = (Sampler::from(of), Chance(7));
+        let (sampler, mut chance) = (Sampler::from(of), Chance(Random::seeded(7)));
         let draws = (0..100_000).map(|_| sampler.draw(&mut chance).as_secs_f64() * 1e3);
         let mut draws: Vec<_> = draws.collect();
         draws.sort_by(f64::total_cmp);
@@ -264,6 +262,6 @@ mod tests {
         assert_ne!(draw(0), draw(1));
         assert_ne!(Chance::branch(2, 0).bits(), draw(0));
         // The published test vector of SplitMix64 for seed 1234567.
-        assert_eq!(Chance(1_234_567).bits(), 6_457_827_717_110_365_317);
+        assert_eq!(Chance(Random::seeded(1_234_567)).bits(), 6_457_827_717_110_365_317);
     }
 }
