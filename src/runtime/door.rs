@@ -10,6 +10,7 @@ use super::cell::Said;
 use super::gate::Gate;
 use super::partition::Partition;
 use super::random::random;
+use super::spec::PartitionSpec;
 use super::state::timeout;
 use crate::admission::{PolicyError, SlotId};
 use crate::outcome::{CallError, Executed, ThrottledBy, TimeoutClock};
@@ -87,30 +88,30 @@ pub(crate) struct Pass {
 }
 
 impl Door {
-    /// The door that `policy` asks for, of `slots` slots.
+    /// The door that `spec` asks for, of `slots` slots.
     pub(super) fn new(
-        policy: &Policy,
-        (run_limit, cancel_grace): (Duration, Duration),
+        spec: &PartitionSpec,
         slots: usize,
     ) -> Result<Option<Box<Door>>, PolicyError> {
+        let policy = &spec.door;
         if policy.asks_for_nothing() {
             return Ok(None);
         }
-        let mut door = Door::open(policy.throttle, run_limit.saturating_add(cancel_grace), slots);
-        door.deadline = Deadline::new(policy.min_run, run_limit)?;
+        let mut door = Door::open(spec, slots);
+        door.deadline = Deadline::new(policy.min_run, spec.policy.run_limit)?;
         door.rate = policy.rate_limit()?;
         door.breaker = policy.breaker.map(Breaker::new).transpose()?;
         Ok(Some(door))
     }
 
     /// A door that refuses nobody until a backend asks for a pause or somebody opens its breaker.
-    pub(super) fn open(policy: throttle::Policy, run_for: Duration, slots: usize) -> Box<Door> {
+    pub(super) fn open(spec: &PartitionSpec, slots: usize) -> Box<Door> {
         Box::new(Door {
             deadline: Deadline::default(),
-            throttle: Throttle::new(policy),
+            throttle: Throttle::new(spec.door.throttle),
             rate: None,
             breaker: None,
-            run_for,
+            run_for: spec.run_for(),
             random: random(),
             passes: vec![Pass::default(); slots],
         })

@@ -13,9 +13,8 @@ use super::permit::Waiter;
 use super::spec::PartitionSpec;
 use super::state::{Offered, State, Waiting, Who, cancelled};
 use super::sync::{Condvar, Mutex, MutexGuard};
-use crate::admission::{Offer, Policy, PolicyError, SlotId};
+use crate::admission::{Offer, PolicyError, SlotId};
 use crate::outcome::CancelledBy;
-use crate::resilience::throttle;
 use crate::time::{Clock, Time};
 
 /// How long the timekeeper stays parked *with* a target when nothing is due, so that the next
@@ -36,9 +35,6 @@ pub(crate) enum End {
 /// One partition's gate.
 pub(crate) struct Gate {
     clock: Clock,
-    run_limit: Duration,
-    cancel_grace: Duration,
-    pauses: throttle::Policy,
     member: Option<Membership>,
     state: Mutex<State>,
     /// The timekeeper parks here.
@@ -53,13 +49,9 @@ impl Gate {
         clock: Clock,
         member: Option<Membership>,
     ) -> Result<Gate, PolicyError> {
-        let Policy { run_limit, cancel_grace, .. } = spec.policy;
         let state = State::new(spec, member.clone())?;
         Ok(Gate {
             clock,
-            run_limit,
-            cancel_grace,
-            pauses: spec.door.throttle,
             member,
             state: Mutex::new(state),
             tick: Condvar::default(),
@@ -69,15 +61,6 @@ impl Gate {
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
-    }
-
-    /// How long a backend may have itself left alone.
-    pub(crate) fn pauses(&self) -> &throttle::Policy {
-        &self.pauses
-    }
-
-    pub(crate) fn run_limit(&self) -> Duration {
-        self.run_limit
     }
 
     /// Offers a call for the first time: it starts at once, or what follows is left in `actions`.
@@ -369,9 +352,5 @@ impl Gate {
     #[cfg(test)]
     pub(super) fn with_state(&self, f: impl FnOnce(&mut State)) {
         f(&mut self.state.lock());
-    }
-
-    pub(crate) fn cancel_grace(&self) -> Duration {
-        self.cancel_grace
     }
 }

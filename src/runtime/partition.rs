@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     pub(super) id: PartitionId,
     pub(super) name: Arc<str>,
     pub(super) gate: Gate,
-    spec: PartitionSpec,
+    pub(super) spec: PartitionSpec,
     work: Sender<Work>,
     /// The other end as well, for what is sent when no worker may be left.
     work_back: Receiver<Work>,
@@ -265,12 +265,11 @@ impl Partition {
         tenant: Option<Tenant>,
         deadline: Time,
     ) -> Backstop {
-        let gate = &self.shared.gate;
-        let run_for = gate.run_limit().saturating_add(gate.cancel_grace());
+        let run_for = self.shared.spec.run_for();
         let terms = self.terms(now, (tenant, call.about().attempt), deadline, run_for);
         let backstop = Backstop::new(terms.wait_until, deadline, run_for);
         let mut actions = Actions::default();
-        if let Some(job) = gate.offer_call(now, call, terms, &mut actions) {
+        if let Some(job) = self.shared.gate.offer_call(now, call, terms, &mut actions) {
             self.shared.hand_off(job);
         } else {
             self.shared.act(actions);

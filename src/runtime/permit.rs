@@ -70,7 +70,7 @@ impl Permit {
 
     /// The longest the work is meant to take: the partition's `run_limit`.
     pub fn limit(&self) -> Duration {
-        self.shared.gate.run_limit()
+        self.shared.spec.policy.run_limit
     }
 
     /// Gives the slot back before the end of the scope.

@@ -140,7 +140,7 @@ impl State {
     #[inline]
     pub(super) fn first_attempt(&mut self, now: Time, retriable: bool) {
         if retriable && self.retries.is_none() {
-            self.retries = Retries::new(self.retry_budget).ok().map(Box::new);
+            self.retries = Retries::new(self.spec.door.retry_budget).ok().map(Box::new);
         }
         if let Some(retries) = &mut self.retries {
             retries.budget.first_attempt(now);
@@ -217,9 +217,9 @@ impl State {
         let terms = Offer {
             payload: (),
             tenant: again.tenant.clone(),
-            wait_until: now + self.max_wait,
+            wait_until: now + self.spec.max_wait,
             deadline: about.deadline,
-            run_for: self.run_for,
+            run_for: self.spec.run_for(),
             reentrant: again.reentrant,
             attempt: about.attempt(),
         };

@@ -42,7 +42,7 @@ pub(super) fn shutdown(partitions: &[Partition], grace: Duration) -> ShutdownRep
         shared.step(Gate::close);
     }
     // One moment for all: a partition that hangs must not use up another's.
-    let graces = shared.iter().map(|shared| shared.gate.cancel_grace());
+    let graces = shared.iter().map(|shared| shared.spec.policy.cancel_grace);
     let moment = graces.max().unwrap_or_default().min(grace / 4);
     let end = crate::time::instant_in(grace);
     let wait_until = |shared: &Shared, before_end: Duration| {

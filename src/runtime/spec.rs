@@ -268,6 +268,11 @@ impl PartitionSpec {
         slots.saturating_add(reserve_max).saturating_add(replace_overdue)
     }
 
+    /// The longest a run keeps its caller: the run limit and the grace.
+    pub(super) fn run_for(&self) -> Duration {
+        self.policy.run_limit.saturating_add(self.policy.cancel_grace)
+    }
+
     /// What a driver for this partition must know.
     #[cfg(feature = "json")]
     pub fn sizing(&self) -> crate::driver::Sizing {

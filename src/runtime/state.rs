@@ -18,7 +18,6 @@ use crate::admission::{
 use crate::outcome::{
     CallError, CancelledBy, Evidence, Executed, Failure, FailureReason, TimeoutClock, Timing,
 };
-use crate::resilience::{budget, throttle};
 use crate::telemetry::{Counts, Latency};
 use crate::time::Time;
 
@@ -50,22 +49,18 @@ pub(super) enum Begun {
 }
 
 pub(super) struct State {
+    pub(super) spec: PartitionSpec,
     /// The way to the reserve, if it may use it.
     member: Option<Membership>,
     pub(super) scheduler: Scheduler<Waiting>,
     /// What the scheduler's steps brought about; empty between sections.
     pub(super) effects: Effects<Waiting>,
-    run_limit: Duration,
-    pub(super) run_for: Duration,
     /// What calls pass before they contest a slot, once there is anything to pass.
     pub(super) door: Option<Box<Door>>,
-    pauses: throttle::Policy,
     /// Calls that got no further than the door.
     pub(super) refused: u64,
     /// The calls that are attempted again, once there are any.
     pub(super) retries: Option<Box<Retries>>,
-    pub(super) retry_budget: budget::Policy,
-    pub(super) max_wait: Duration,
     /// By slot; a permit leaves its place empty.
     pub(super) running: Vec<Option<Running>>,
     pub(super) counts: Counts,
@@ -98,21 +93,17 @@ impl State {
         spec: &PartitionSpec,
         member: Option<Membership>,
     ) -> Result<State, PolicyError> {
-        let PartitionSpec { policy, door, max_wait, .. } = spec;
-        let slots = policy.slots + policy.reserve_max + policy.replace_overdue;
-        let (run_limit, cancel_grace) = (policy.run_limit, policy.cancel_grace);
+        let spec = spec.clone();
+        let slots = spec.capacity();
+        let policy = Policy { jitter_seed: random().next(), ..spec.policy.clone() };
         Ok(State {
             member,
-            scheduler: Scheduler::new(Policy { jitter_seed: random().next(), ..policy.clone() })?,
+            scheduler: Scheduler::new(policy)?,
             effects: Effects::default(),
-            run_limit,
-            run_for: run_limit.saturating_add(cancel_grace),
-            door: Door::new(door, (run_limit, cancel_grace), slots as usize)?,
-            pauses: door.throttle,
+            door: Door::new(&spec, slots as usize)?,
+            spec,
             refused: 0,
             retries: None,
-            retry_budget: door.retry_budget,
-            max_wait: *max_wait,
             running: (0..slots).map(|_| None).collect(),
             counts: Counts::default(),
             max_in_flight: 0,
@@ -213,8 +204,8 @@ impl State {
 
     /// The door, which is made when it is first needed.
     pub(super) fn door(&mut self) -> &mut Door {
-        let (pauses, run_for, slots) = (self.pauses, self.run_for, self.running.len());
-        self.door.get_or_insert_with(|| Door::open(pauses, run_for, slots))
+        let State { door, spec, running, .. } = self;
+        door.get_or_insert_with(|| Door::open(spec, running.len()))
     }
 
     /// Tells the door how the call in `slot` ended, or was answered. Whether those that wait were
@@ -268,7 +259,7 @@ impl State {
         call.about().slot.store(slot.0, Ordering::Relaxed);
         let running = Running { call: Arc::clone(&call), waited, started: now };
         self.running[slot.0 as usize] = Some(running);
-        Job { call, slot, waited, started: now, limit_at: now + self.run_limit }
+        Job { call, slot, waited, started: now, limit_at: now + self.spec.policy.run_limit }
     }
 
     /// A call has started without a wait.

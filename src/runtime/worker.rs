@@ -75,7 +75,7 @@ impl Shared {
                 key: OnceLock::new(),
                 used_up_until: AtomicU64::new(0),
             };
-            job.call.execute(&run, job, self.gate.pauses())
+            job.call.execute(&run, job, &self.spec.door.throttle)
         } else {
             let at = self.gate.clock().now();
             Ended { at, said: Said::default(), error: None }
