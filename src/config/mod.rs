@@ -204,10 +204,9 @@ impl Config {
     ///
     /// What the system refuses now: threads, and what has changed since the file was read.
     pub fn build(&self) -> Result<Runtime, ConfigError> {
-        self.builder()?.build().map_err(|SpecError { partition, table, error }| {
-            let table = table.map(|table| format!("{table}.")).unwrap_or_default();
-            let key = format!("partition.{partition}.{table}{}", error.key);
-            self.late(key, error.rule, error.fix)
+        self.builder()?.build().map_err(|refused: SpecError| {
+            let (place, error) = (refused.place(), refused.error);
+            self.late(format!("{place}.{}", error.key), error.rule, error.fix)
         })
     }
 

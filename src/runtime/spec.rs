@@ -58,11 +58,7 @@ pub struct SpecError {
 
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "partition.{}.", self.partition)?;
-        if let Some(table) = self.table {
-            write!(f, "{table}.")?;
-        }
-        self.error.fmt(f)
+        write!(f, "{}.{}", self.place(), self.error)
     }
 }
 
@@ -70,6 +66,12 @@ impl SpecError {
     /// Of a knob of the partition's own table.
     pub(super) fn new(partition: &str, error: PolicyError) -> SpecError {
         SpecError { partition: partition.to_owned(), table: None, error }
+    }
+
+    /// The table that the knob is in: `partition.search`, `partition.search.breaker`.
+    pub(crate) fn place(&self) -> String {
+        let below = self.table.map(|table| format!(".{table}")).unwrap_or_default();
+        format!("partition.{}{below}", self.partition)
     }
 }
 
